@@ -101,6 +101,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E306": "an operating-system failure: full disk, quota, read-only disk, too many open files, too little memory, broken device",
     "SKY-E307": "an earlier version wrote the tables, with other column names",
     "SKY-E308": "the source's columns differ from those of the job's first run",
+    "SKY-E309": "a later version wrote the job file",
     "SKY-E320": "a look-up table has two rows for one key",
     "SKY-E321": "a look-up table cannot be read, or is too large",
     # Tables

@@ -32,11 +32,7 @@ _OPEN: Final = (
     "spark.sql.autoBroadcastJoinThreshold", "spark.sql.broadcastTimeout", "spark.sql.debug.maxToStringFields",
     "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes",
     "spark.sql.files.minPartitionNum", "spark.sql.files.maxPartitionNum",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism", "spark.sql.streaming.stateStore.maintenanceInterval",
-    "spark.sql.streaming.stateStore.numStateStoreMaintenanceThreads", "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB",
-    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage", "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB",
-    "spark.sql.streaming.stateStore.rocksdb.maxOpenFiles", "spark.sql.streaming.stateStore.rocksdb.maxWriteBufferNumber",
-    "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB", "spark.sql.warehouse.dir",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism", "spark.sql.warehouse.dir",
     "spark.sql.catalogImplementation", "spark.sql.hive.metastore.version", "spark.sql.hive.metastore.jars",
     "spark.sql.hive.metastore.jars.path", "spark.sql.hive.metastore.sharedPrefixes",
 )  # fmt: skip
@@ -58,7 +54,6 @@ _FIXED: Final = {
     "spark.remote": "the driver is the command's own process",
     "spark.api.mode": "the driver is the command's own process",
     "spark.app.name": "the job's name is",
-    "spark.speculation": "two copies of a task would run the same buckets",
     "spark.executorEnv.PYTHONSAFEPATH": "modules would be imported from the working directory",
     "spark.executorEnv.SKYBAND_DRIVER": STARTS_SPARK,
 }

@@ -77,9 +77,15 @@ class InvalidRecord(ValueError):
 def read_record(path: Location, model: TypeAdapter[T]) -> T | None:
     """Return what the file holds, None if there is no file. Raises Unfit."""
     try:
-        return model.validate_json(read_regular_file(path))
+        return parse_record(read_regular_file(path), model)
     except FileNotFoundError:
         return None
+
+
+def parse_record(text: bytes, model: TypeAdapter[T]) -> T:
+    """Return the content ``text`` of a file. Raises InvalidRecord if it does not fit its model."""
+    try:
+        return model.validate_json(text)
     except ValidationError as e:
         raise InvalidRecord(_first(e)) from e
 

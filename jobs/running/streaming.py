@@ -128,8 +128,8 @@ class RunIdle:
         progress = Progress(lines, self.args.quiet, self.plan, self.began)
         tables = check(self.plan, self.layout, self.job)
         job = self.layout.renew(self.plan, self.job)
-        if job.state == "files":
-            states = last_states(self.layout.root)
+        if not job.spark_keeps:
+            states = last_states(self.layout.root, job.new_states)
             StateFiles(self.layout.state).require({bucket: state.token for bucket, state in states.items()})
         sink = Sink(self.plan, writer_for(self.plan.sink), job.generation)
         sink.ensure_all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,6 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, fitting_job
 from skyband.framework.streaming.job.live_requests import AHEAD, Request, any_waiting, now, peek, put, waiting
-from skyband.framework.streaming.rebuild import add_queries
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.streaming.run.live_queries import LiveQueries
 from skyband.framework.tables.writing.factory import writer_for
@@ -44,8 +42,7 @@ class Made:
         self.spec = of.write(directory / "job", 1)
         text = self.spec.read_text()
         self.spec.write_text(text[: text.index("queries:\n")] + "queries:\n" + FIRST + text[text.index("sink:") :])
-        self.states = directory / "states"
-        plan = small.make(self.spec, self.rows, self.states)
+        plan = small.make(self.spec, self.rows, states=True)
         self.layout = Layout(plan.sink)
         self.layout.save(JobFile(plan.job, "g", concealed(fingerprint(plan), plan, "s"), 2, None, salt="s"))
         for batch in range(small.BATCHES + 1):
@@ -53,13 +50,6 @@ class Made:
         checkpoints.make(self.layout.home, batches=small.BATCHES + 1)
         self.warned: list[str] = []
         self.told: list[str] = []
-        monkeypatch.setattr(add_queries, "copied_states", self._copied)
-
-    def _copied(self, spark: object, layout: Layout, job: JobFile) -> list[int]:
-        shutil.rmtree(layout.added, ignore_errors=True)
-        found = layout.filling if job.filling is not None else self.states
-        shutil.copytree(found, layout.added / "_skyband" / "was")
-        return sorted(int(p.name) for p in found.iterdir())
 
     def boundary(self) -> Plan:
         """Take what waits, and return the plan."""
@@ -109,7 +99,7 @@ def test_a_query_comes_is_exported_becomes_the_specs_own_and_goes(made: Made, ca
     assert load_plan(str(made.spec)).live == NO_LIVE
     plan = made.boundary()
     assert [q.name for q in plan.queries] == ["far5", "near", "best"] and made.told[0].startswith("1 live query after batch 5: +best")
-    assert not any_waiting(made.layout) and made.layout.known().filling is not None
+    assert not any_waiting(made.layout) and made.layout.known().new_states is not None
     row = made.listed(capsys)["best"]
     assert (row["origin"], row["state"], row["start"], row["changes"]) == ("live", "running", "from_now", 0)
     assert cli.main(["queries", "export", str(made.spec)]) == 0

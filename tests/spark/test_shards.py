@@ -49,7 +49,7 @@ def test_their_number_leaves_no_trace(spark, tmp_path: Path, keyed: bool) -> Non
         run(spark, whole, finish=n == len(files) - 1)
         run(spark, spec, finish=n == len(files) - 1)
         made = Layout(str(job / "out")).known()
-        assert made.shards == (None if shards == 1 else [shards, max(shards, made.partitions)]) and made.filling is None
+        assert made.shards == shards
         counted = [c for c in table(job, "runs").sort_by("batch_id")["counters"].to_pylist() if ".us" in c]
         assert bool(counted) == (n > 0)
     assert_equal_tables(job, plain)
@@ -97,9 +97,7 @@ class Edited:
     @property
     def shards(self) -> int:
         """How many the job has."""
-        made = Layout(str(self.job / "out")).known()
-        assert made.filling is None
-        return made.shards[0] if made.shards is not None else 1
+        return Layout(str(self.job / "out")).known().shards
 
     def end(self, shards: int) -> None:
         """Take the remaining files. The tables are those of the job without shards."""
@@ -114,7 +112,7 @@ class Edited:
 @pytest.mark.chaos
 @pytest.mark.parametrize(("was", "now"), [(2, 3), (1, 2), (2, 1)])
 def test_killed_at_every_step_of_a_change(spark, tmp_path: Path, was: int, now: int) -> None:
-    """One job is killed at one step after the other: before the swap, in it, after it, and in the batch that takes up the states."""
+    """One job is killed at one step after the other: before the job file names the new states, after it, and in the next batch."""
     job = Edited(spark, tmp_path)
     job.edit(shards=was)
     for _ in range(2):
@@ -123,7 +121,7 @@ def test_killed_at_every_step_of_a_change(spark, tmp_path: Path, was: int, now: 
     assert job.shards == was
     job.edit(shards=now)
     job.more()
-    for point in ("shards.made", "swap.between", "state.after", "sink.between:2", "sink.after"):
+    for point in ("shards.made", "shards.saved", "state.after", "sink.between:2", "sink.after"):
         job.kill(point)
     job.run()
     assert job.shards == now
@@ -139,18 +137,18 @@ def test_other_tasks_after_a_kill_in_the_middle_of_a_change(spark, tmp_path: Pat
     job.run()
     job.edit(shards=2)
     job.more()
-    job.kill("shards.swapped")
+    job.kill("shards.saved")
     monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", "3")
     job.run()
     made = Layout(str(job.job / "out")).known()
-    assert (made.partitions, made.shards, job.shards) == (3, [2, 3], 2)
+    assert (made.partitions, made.shards) == (3, 2)
     # Both change at once, and this is killed, too.
     job.edit(shards=3)
     job.more()
-    job.kill("shards.swapped", SKYBAND_SHUFFLE_PARTITIONS="4")
+    job.kill("shards.saved", SKYBAND_SHUFFLE_PARTITIONS="4")
     monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", "4")
     job.run()
-    assert Layout(str(job.job / "out")).known().shards == [3, 4]
+    assert Layout(str(job.job / "out")).known().shards == 3
     job.end(3)
 
 

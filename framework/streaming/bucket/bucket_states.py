@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
-
-import pyarrow.compute as pc
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.plain_json import mapping, whole
@@ -28,6 +27,18 @@ class BucketState(NamedTuple):
 States = Mapping[int, BucketState]
 """Holds the states of all buckets that have had a row, and of their shards, by number."""
 NO_STATES: Final[States] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class NewStates:
+    """Names states that were made apart from a run: those after ``batch``, instead of the ones in its row of ``runs``.
+
+    ``text``: as in column ``state``. What follows that batch begins from them, and names them or others in rows of its own.
+    """
+
+    batch: int
+    text: str
+    __pydantic_config__: ClassVar[Any] = {"strict": True, "extra": "forbid"}
 
 
 def message(bucket: int, state: BucketState) -> bytes:
@@ -54,12 +65,14 @@ def parsed(text: str | bytes) -> dict[int, BucketState]:
     return found
 
 
-def last_states(root: Location) -> States:
-    """Return the states after the last batch of the job whose tables are below ``root``; none before the first.
+def last_states(root: Location, new: NewStates | None = None) -> States:
+    """Return the states after the last batch of the job whose tables are below ``root``; none before the first. ``new``: see ``states_of``.
 
     Raises SkybandError as ``states_of``, and SKY-E400 if ``runs`` cannot be read.
     """
     # Importing it starts threads, and Python workers are forked from a process that imports this module.
+    import pyarrow.compute as pc
+
     from skyband.framework.storage import delta_read
 
     table = delta_read.open_table(root, "runs")
@@ -67,14 +80,16 @@ def last_states(root: Location) -> States:
     if last is None:
         return NO_STATES
     row: dict[str, Any] = delta_read.read(table, ["batch_id", "state"], pc.field("batch_id") == last).to_pylist()[0]
-    return states_of(row) or NO_STATES
+    return states_of(row, new) or NO_STATES
 
 
-def states_of(row: Mapping[str, Any]) -> States | None:
-    """Return the states that a row of ``runs`` names; None if Spark kept the state then.
+def states_of(row: Mapping[str, Any], new: NewStates | None = None) -> States | None:
+    """Return the states after the batch of a row of ``runs``: those that it names, or that ``new`` names instead. None: Spark kept them.
 
     Raises SkybandError SKY-E304 for a text that Skyband has not written.
     """
+    if new is not None and new.batch == row["batch_id"]:
+        return parsed(new.text)
     text = row.get("state")
     if text is None:
         return None

@@ -10,19 +10,15 @@ import time as clock
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from skyband.framework.base.messages import ASIDE, COUNTS, FLUSH, FOUND, STATE, TIMES, Tally, time_count
-from skyband.framework.base.reasons import CONTROL
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.bucket.bucket_states import NO_STATES, BucketState, States, message
-from skyband.framework.streaming.bucket.fill_files import FILLED, read_state
-from skyband.framework.streaming.bucket.search_host import shard_state
 from skyband.framework.streaming.bucket.state_files import BucketFiles, StateFiles
-from skyband.framework.streaming.rows.config import Filling, HostConfig
+from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.operators import threads
 
@@ -54,14 +50,13 @@ class Call(NamedTuple):
 class Packed:
     """Collects what reading gives: messages to the driver, those with rows by bucket, and how far the watermark moves, in ms.
 
-    ``flush``, ``controlled``: whether a row of the control source asks buckets to flush, or is there at all.
+    ``flush``: whether a row of the control source asks buckets to flush.
     """
 
     aside: list[Block] = field(default_factory=list)
     rows: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     reached_ms: int | None = None
     flush: bool = False
-    controlled: bool = False
 
     def add(self, node: int, number: int, kind: str, data: bytes) -> None:
         """Add a message of ``Pack``."""
@@ -73,7 +68,6 @@ class Packed:
             counts = Tally()
             counts.add(data)
             self.flush = self.flush or FLUSH in counts
-            self.controlled = self.controlled or FLUSH in counts or CONTROL in counts
 
     def reaches(self, instant_ms: int) -> None:
         """Note an instant that moves the watermark, in ms."""
@@ -87,26 +81,24 @@ class Packed:
 def calls(packed: Packed, states: States | None, config: HostConfig, watermarks: Watermarks) -> Iterator[Call]:
     """Yield the calls of a batch, those of shards among them.
 
-    Those run that have rows, or something that is due by now, or have to send what they have deferred, or to take up another state.
+    Those run that have rows, or something that is due by now, or have to send what they have deferred.
     """
     states = states or NO_STATES
-    filled = set(config.filling.buckets) if config.filling is not None and packed.controlled else set()
     for number in config.numbers():
         state = states.get(number)
         flush = packed.flush and number >= 0
         due = state is not None and (flush or (state.wakes_ms is not None and state.wakes_ms <= watermarks.after))
-        if due or number in packed.rows or config.bucket_of(number) in filled:
+        if due or number in packed.rows:
             yield Call(number, state, packed.rows.get(number, ()), flush=flush)
 
 
 @dataclass(slots=True)
 class _Held:
-    """A bucket in memory. ``token``: of its state as it was saved last; ``filled``: of the filling that it has taken up last."""
+    """A bucket in memory. ``token``: of its state as it was saved last."""
 
     bucket: Bucket
     files: BucketFiles
     token: str
-    filled: str
 
 
 class HeldBuckets:
@@ -121,11 +113,9 @@ class HeldBuckets:
         started = clock.perf_counter()
         config = self.config if call.number >= 0 else self.config.of_shard(self.config.shard_of(call.number))
         threads.allow(config.threads)
-        held, fill = self._held.pop(call.number, None), self.config.filling
-        if fill is not None and self.config.bucket_of(call.number) not in fill.buckets:
-            fill = None
-        if held is None or call.state is None or held.token != call.state.token or (fill is not None and held.filled != fill.token):
-            held = self._load(config, call, fill)
+        held = self._held.pop(call.number, None)
+        if held is None or call.state is None or held.token != call.state.token:
+            held = self._load(config, call)
         held.bucket.config = config
         rows, found = ([self._opened(*block) for block in blocks] for blocks in (call.rows, call.found))
         loaded = clock.perf_counter()
@@ -147,17 +137,11 @@ class HeldBuckets:
         yield COUNTS, Tally(times).message()
         yield STATE, message(call.number, BucketState(held.token, wakes_ms))
 
-    def _load(self, config: HostConfig, call: Call, fill: Filling | None) -> _Held:
-        """Read the bucket's state, or the one that takes its place (``job.filling``)."""
-        number = call.number
-        files, values = self._files.read(number, call.state.token) if call.state else (BucketFiles(self._files.of(number)), {})
-        if fill is not None and values.get(FILLED) != fill.token.encode():
-            files, values = BucketFiles(self._files.of(number)), read_state(Path(fill.directory), self.config.bucket_of(number))
-            values = {**(values if number >= 0 else shard_state(values)), FILLED: fill.token.encode()}
-            for name, value in values.items():
-                files.put(name, value)
-        bucket = Bucket.restore(config, number, values.get) if values else Bucket(config, number)
-        return _Held(bucket, files, "" if call.state is None else call.state.token, values.get(FILLED, b"").decode())
+    def _load(self, config: HostConfig, call: Call) -> _Held:
+        if call.state is None:
+            return _Held(Bucket(config, call.number), BucketFiles(self._files.of(call.number)), "")
+        files, values = self._files.read(call.number, call.state.token)
+        return _Held(Bucket.restore(config, call.number, values.get), files, call.state.token)
 
 
 _OF_BUCKETS: Final = frozenset(map(time_count, TIMES))

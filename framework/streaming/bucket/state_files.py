@@ -21,7 +21,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import AGAIN
 from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location
-from skyband.framework.streaming.bucket.state_names import state_name, written_once
+from skyband.framework.streaming.bucket.state_names import state_name, state_number, written_once
 from skyband.framework.streaming.rows import blocks
 
 _LARGE: Final = 1 << 14
@@ -171,8 +171,10 @@ class StateFiles:
             for bucket, token in state.items():
                 tokens.setdefault(bucket, set()).add(token)
         removed = 0
-        for bucket, mine in tokens.items():
-            directory = self.of(bucket)
+        # Those of buckets and shards that are no more, too.
+        names = {p.parent.name for p in self.root.glob("*/*")} if tokens else set()
+        for bucket in sorted(n for name in names if (n := state_number(name)) is not None):
+            mine, directory = tokens.get(bucket, set()), self.of(bucket)
             if directory.is_symlink() or not directory.is_dir():
                 continue
             ours = [p for p in directory.iterdir() if _FILE.fullmatch(p.name) or _UNFINISHED.fullmatch(p.name)]

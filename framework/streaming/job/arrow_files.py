@@ -18,8 +18,7 @@ from skyband.framework.streaming.rows.arrow_intake import Readable
 
 def by_arrow(plan: Plan, job: JobFile) -> bool:
     """Return whether tasks read the source's files by Arrow; otherwise Spark reads them. One checkpoint serves both."""
-    # Only rows that Spark reads wake the buckets that have to load state files.
-    return files_by_arrow(plan, job) and job.filling is None and why_spark_reads(plan.source, plan.intake) is None
+    return files_by_arrow(plan, job) and why_spark_reads(plan.source, plan.intake) is None
 
 
 def files_by_arrow(plan: Plan, job: JobFile) -> bool:

@@ -95,7 +95,7 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
         if version is not None:
             found.versions[name] = int(version)
         # The batch that moves the state to other tasks has its row once it is done.
-        must = done - (job.moving is not None) if name == "runs" else recorded.get(name, -1)
+        must = done - (job.before is not None and job.before.moving is not None) if name == "runs" else recorded.get(name, -1)
         if found.versions.get(name, -1) < must:
             found.losses.append(Loss(name, f"has lost {_span(found.versions.get(name, -1) + 1, must)}", kind))
         elif (behind := owner.behind(name, table)) is not None:

@@ -90,7 +90,7 @@ def edited(plan: Plan) -> Edit:
     more = grows(plan, job)
     if more is not None and more.error is None:
         differences = [f"run.buckets was {more.was}, now {more.now}"]
-        return Edit(plan.job, "buckets", differences, moves=bytes_in(layout.checkpoint / "state"))
+        return Edit(plan.job, "buckets", differences, moves=bytes_in(layout.checkpoint / "state" if job.spark_keeps else layout.state))
     differences = changed_since(plan, layout)
     if not differences:
         return Edit(plan.job, "rules" if job.rules != rules_of(plan, job.salt) else "nothing")

@@ -198,16 +198,14 @@ def swap(layout: Layout, source: Literal["next", "back"] = NEXT) -> None:
 
 
 def swap_in(layout: Layout, tables: Sequence[str], leaving: Sequence[str]) -> None:
-    """Puts ``tables`` of ``_skyband/added`` beside the job's, with the job file and the states there; tables ``leaving`` are removed.
+    """Puts ``tables`` of ``_skyband/added`` beside the job's, with the job file there; tables ``leaving`` are removed.
 
     As ``swap``, but the generation stays what it is: all that is not named is not touched.
     """
     # Tables of these names have other Delta ids from now on.
     Owner(layout.root).claim(leaving)
-    home = layout.added / "_skyband"
-    coming = [name for name in (layout.filling.name, layout.file.name) if (home / name).exists()]
-    going = [p.name for p in (layout.filling, layout.rest, layout.file) if p.exists()]
-    _move(layout, Journal(ADDED, (list(leaving), going), (list(tables), coming), GONE))
+    going = [p.name for p in (layout.rest, layout.file) if p.exists()]
+    _move(layout, Journal(ADDED, (list(leaving), going), (list(tables), [layout.file.name]), GONE))
 
 
 def _move(layout: Layout, journal: Journal) -> None:

@@ -41,7 +41,7 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
     if batch < 0 or last_batch(layout.checkpoint / "offsets") != batch or not _noted(layout, job, batch, finish):
         return False
     drop = WatermarkCaps.load(layout.home)
-    return job.filling is None and not drop.capped and drop.greatest is None and all(layout.ordered(f) for _, f in job.finishes)
+    return job.before is None and not drop.capped and drop.greatest is None and all(layout.ordered(f) for _, f in job.finishes)
 
 
 def waiting(source: SourceNode, layout: Layout) -> list[str] | None:

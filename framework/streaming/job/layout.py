@@ -6,7 +6,7 @@ import json
 import secrets
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
@@ -23,10 +23,21 @@ from skyband.framework.sources.text.options import folded
 from skyband.framework.sources.watermark_caps import DROP
 from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location, is_object, location, overlap, remove_tree, require_local
-from skyband.framework.storage.records import STRICT, TOLERANT, Count, InvalidRecord, Name, Text, Whole, read_record
+from skyband.framework.storage.records import (
+    STRICT,
+    TOLERANT,
+    InvalidRecord,
+    Name,
+    Text,
+    Whole,
+    parse_record,
+    read_regular_file,
+)
+from skyband.framework.streaming.bucket.bucket_states import NewStates, parsed
 from skyband.framework.streaming.job.accepting_rules import rules_of, stopping_rules
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.control import BEFORE_ALL, order
+from skyband.framework.streaming.job.migrations import VERSION, Before, migrated
 from skyband.framework.tables.delta.ownership import Owner, is_link
 from skyband.framework.tables.schemas import tables
 
@@ -51,19 +62,14 @@ def _shaped(fingerprint: dict[str, Any]) -> dict[str, Any]:
     return fingerprint
 
 
-Keeper = Literal["spark", "files"]
-"""What keeps the state of a job."""
+def _named(states: NewStates) -> NewStates:
+    """``states``, if Skyband has written them. Raises ValueError."""
+    parsed(states.text)
+    return states
+
+
 Pair = Annotated[list[Whole], Field(min_length=2, max_length=2)]
 Column = Annotated[list[Text], Field(min_length=2, max_length=2)]
-
-
-@dataclass(slots=True)
-class Waiting:
-    """States that wait in files to be taken up: those of ``buckets``. ``token`` names this filling."""
-
-    token: Name
-    buckets: list[Count]
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
 
 @dataclass(slots=True)
@@ -77,12 +83,10 @@ class JobFile:
     sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
     ``engine_reads``: why Spark reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
     For JSON it says too which of Spark's readers does (``run.by_arrow``).
-    ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: tasks that ran
-    buckets last. ``moving``: of earlier versions, those to which Spark was moving its state. ``escape``: what escapes a quote
-    in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash. ``token_key``: 16 characters that key
-    the codes of tokens, "" in a job file from before it was kept (see ``token_key``). ``shards``: [shards of every bucket, tasks among
-    which they are spread], None if buckets search themselves; ``resharding``: of earlier versions, whether their state had still to be
-    made. ``state``: what keeps the state, files of the sink (``bucket_states``) or, in earlier versions, Spark in its checkpoint.
+    ``new_states``: states that were made since the last batch, if they were (``rebuild.new_states``). ``partitions``: tasks that ran
+    buckets last. ``escape``: what escapes a quote in CSV files. ``token_key``: 16 characters that key the codes of tokens, "" in a job
+    file from before it was kept (see ``token_key``). ``shards``: those of every bucket; 1 if buckets search
+    themselves. ``version``: of the job file, ``before``: what is left of an earlier one (``migrations``).
     """
 
     job: Name
@@ -97,35 +101,35 @@ class JobFile:
     stopping: list[str] = field(default_factory=list)
     columns: list[Column] | None = None
     engine_reads: str = ""
-    filling: Waiting | None = None
-    moving: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    new_states: Annotated[NewStates, AfterValidator(_named)] | None = None
     escape: Annotated[str, Field(max_length=1)] = "\\"
     token_key: Annotated[str, Field(pattern="^([0-9a-f]{16})?$")] = ""
-    shards: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = None
-    resharding: bool = False
+    shards: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     live: Live = NO_LIVE
-    state: Keeper = "spark"
+    version: Annotated[int, Field(ge=VERSION, le=VERSION)] = VERSION
+    before: Before | None = None
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     @property
     def state_steps(self) -> int:
         """Return the number of steps that have state in Spark's checkpoint: that of buckets, and that of shards."""
-        if self.state == "files":
+        if self.before is None or self.before.state == "files":
             return 0
-        return 2 if self.shards is not None and not self.resharding else 1
+        return 2 if self.shards > 1 and not self.before.resharding else 1
 
     @property
-    def fill_buckets(self) -> tuple[int, ...]:
-        """Return the buckets whose states wait in files to be loaded."""
-        return () if self.filling is None else tuple(self.filling.buckets)
+    def spark_keeps(self) -> bool:
+        """Return whether Spark keeps the state, as in earlier versions, instead of files of the sink."""
+        return self.state_steps > 0
 
 
 @dataclass(slots=True)
 class _Edition:
-    """What tells whether a job file is one of an earlier edition, which has other fields. One that does not say it is of the first."""
+    """What tells which other fields a job file has. One that does not say its edition of names or its version is of the first."""
 
     generation: str | None = None
     names: Whole = 1
+    version: Annotated[int, Field(ge=1)] = 1
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
@@ -145,19 +149,26 @@ class Layout:
         self.rest = self.home / "rest.json"
         self.next = self.home / NEXT
         self.added = self.home / ADDED
-        self.filling = self.home / "filling"
         self.state = self.home / "state"
         self.lookups = self.home / "lookups"
         self.requests = self.home / REQUESTS
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
-        """Return the job file, or None before the first run."""
+        """Return the job file, or None before the first run.
+
+        Raises SkybandError SKY-E303 if it cannot be read, SKY-E307 and SKY-E309 if it is of a version that this one cannot continue.
+        """
         try:
-            edition = read_record(self.file, _EDITION)
-            if edition is not None and edition.names < NAMES_EDITION and (edition.generation is not None):
+            text = read_regular_file(self.file)
+            edition = parse_record(text, _EDITION)
+            if edition.names < NAMES_EDITION and edition.generation is not None:
                 raise _of_before(self.root)
-            return read_record(self.file, _JOB_FILE)
+            if edition.version > VERSION:
+                raise _of_later(self.file, edition.version)
+            return parse_record(migrated(text, edition.version), _JOB_FILE)
+        except FileNotFoundError:
+            return None
         except InvalidRecord as e:
             raise SkybandError("SKY-E303", f"the job file {self.file} cannot be read: {e}", hint=f"restore it, or {AGAIN}") from e
 
@@ -180,8 +191,7 @@ class Layout:
             # Spark reads a directory that is there: one that has an object, which it passes over.
             (self.control / ".folder").write_text("\n")
         generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
-        both = [shards, partitions] if shards > 1 else None
-        made = JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8), shards=both, state="files")
+        made = JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8), shards=shards)
         made = _current(made, plan)
         self.save(made)
         return made
@@ -308,13 +318,12 @@ def reshaped(plan: Plan, job: JobFile, layout: Layout) -> list[str]:
     Raises SkybandError SKY-E632 for what cannot be done on object storage.
     """
     more = grows(plan, job)
-    shards = job.shards[0] if job.shards else 1
     said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
     if more is not None:
         require_local(layout.root, "a change of run.buckets")
-    if (new := shards_of(plan, 1, shards)) != shards:
+    if (new := shards_of(plan, 1, job.shards)) != job.shards:
         require_local(layout.root, "a change of run.shards")
-        said.append(f"run.shards was {shards}, now {new}: the state of shards is made first")
+        said.append(f"run.shards was {job.shards}, now {new}: the state of shards is made first")
     return said
 
 
@@ -400,6 +409,11 @@ def _of_before(root: Location) -> SkybandError:
         "or stay with the version that wrote it. In SQL: " + said
     )
     return SkybandError("SKY-E307", f"the tables below {root} are of an earlier version, whose columns have other names", hint=hint)
+
+
+def _of_later(file: Location, version: int) -> SkybandError:
+    said = f"the job file {file} has version {version}, and this version of Skyband reads versions up to {VERSION}"
+    return SkybandError("SKY-E309", said, hint="run the job with the version of Skyband that ran it last, or a later one")
 
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:

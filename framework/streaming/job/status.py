@@ -145,8 +145,9 @@ def _look(found: Status, plan: Plan, layout: Layout, job: JobFile) -> None:
     if damage is None and written:
         try:
             whole(layout.checkpoint, layout.control, job.partitions, job.finishes, job.state_steps)
-            if job.state == "files":
-                StateFiles(layout.state).require({bucket: state.token for bucket, state in last_states(layout.root).items()})
+            if not job.spark_keeps:
+                states = last_states(layout.root, job.new_states)
+                StateFiles(layout.state).require({bucket: state.token for bucket, state in states.items()})
             log = layout.checkpoint / "sources" / "0"
             upto = offset(layout.checkpoint, last_batch(layout.checkpoint / "offsets"))
             gone = files_log_damage(log, upto) if source_format(plan.source.format).of_files else None

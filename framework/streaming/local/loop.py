@@ -29,7 +29,6 @@ from skyband.framework.streaming.bucket.bucket_states import States
 from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.clocks import recorded
-from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import cache_key, token_key
 from skyband.framework.streaming.local.inputs import FileLog, source_of, stamped
 from skyband.framework.streaming.local.logs import Logs
@@ -88,7 +87,7 @@ class LocalStream:
         self._context.phase(phase)
         job, layout = self._opened.job, self._context.layout
         finishes = tuple((w, f) for w, f in job.finishes)
-        self._tasks.config = replace(self._config, finishes=finishes, together=once, filling=filling(layout, job))
+        self._tasks.config = replace(self._config, finishes=finishes, together=once)
         with raising_system_failures(layout.root):
             while self._source.backlog.begin():
                 if not self._batches(once=True):
@@ -234,7 +233,7 @@ class LocalStream:
             time.sleep(min(left, _LOOK))
 
     def _collect(self) -> None:
-        collect_states(self._context.layout, self._opened.sink, self._commit.states, self._context.warn)
+        collect_states(self._context.layout, self._opened.sink, self._opened.job, self._commit.states, self._context.warn)
 
 
 def _control_row(file: Taken) -> ControlRow:

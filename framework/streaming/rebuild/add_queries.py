@@ -1,15 +1,14 @@
 """Add queries to a job: backfill their states and tables beside the job from the rows that it has accepted, and swap them in.
 
-``_skyband/added`` gets the new queries' tables, the skybands of new states, and every bucket's state before (``was``) and after
-(``filling``). Nothing of the job changes before the swap (``generations.swap_in``).
+``_skyband/added`` gets the new queries' tables, the skybands of new states, and the job file that names every bucket's new state
+(``new_states``). Nothing of the job changes before the swap (``generations.swap_in``).
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -34,23 +33,26 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.arrow import spark_starts_for
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.delta_read import to_schema
-from skyband.framework.storage.location import Location, remove_tree
-from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
+from skyband.framework.storage.location import remove_tree
+from skyband.framework.streaming.bucket.bucket_states import BucketState, States, parsed, text_of
 from skyband.framework.streaming.bucket.operator_host import FIRST, OperatorHost, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys
+from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.bucket.state_names import CHUNK, JOURNAL, SEEN
 from skyband.framework.streaming.bucket.store import WindowStore, distinct
 from skyband.framework.streaming.job.generations import swap_in
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
+from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
 from skyband.framework.streaming.job.taken_rows import taken_rows
 from skyband.framework.streaming.rebuild.backfill import Backfill, only
+from skyband.framework.streaming.rebuild.new_states import as_new, of_shards, read, states_now, written
 from skyband.framework.streaming.rebuild.ordered_rows import ordered_rows
-from skyband.framework.streaming.rebuild.stored_states import stored_states
+from skyband.framework.streaming.rebuild.takeover import taken_over
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.columns import TextCodes
 from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.rows.shards import Shards, several
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.results.derive import derive
@@ -117,7 +119,7 @@ def changed(config: HostConfig, was: Mapping[str, bytes], fresh: Collection[str]
     if coded:
         values["texts"] = blocks.table_bytes(whole.codes.held(coded))
     core[_BYTES] = sum(len(value) for name, value in values.items() if not name.startswith((f"{CHUNK}/", f"{SEEN}/")))
-    return values | {"core": json.dumps(core).encode()} | ({FILLED: was[FILLED]} if FILLED in was else {})
+    return values | {"core": json.dumps(core).encode()}
 
 
 def _begun(config: HostConfig, fresh: Collection[str]) -> dict[str, bytes]:
@@ -166,10 +168,10 @@ def _load(store: WindowStore, rows: pa.Table) -> None:
 
 
 BUCKET: Final = "__bucket"
-_SENT: Final = "bucket int, kind string, data binary"
-_ARROW: Final = pa.schema([("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
+_SENT: Final = "kind string, data binary"
+_ARROW: Final = pa.schema([("kind", pa.string()), ("data", pa.binary())])
 _DONE: Final = "done"
-"""Kind of the message that a bucket's new state is in its file."""
+"""Kind of the message that says where a bucket's new state is."""
 _FAILED: Final = "refused"
 """Kind of the message that a bucket failed, with the error as JSON."""
 _ROWS: Final = 500_000
@@ -182,56 +184,53 @@ def add(
     """Backfill what ``found`` names, swap it in, and return the number of rows of the new queries' tables.
 
     ``local``: this process reads the rows of the source, and calls ``start`` only for files that Arrow does not read as Spark would,
-    which ``warn`` reports. Only for a caller that holds the job's lock. The job's next batch loads the states (``filling``).
+    which ``warn`` reports. Only for a caller that holds the job's lock, when no batch is unfinished. The source is not read if no state
+    is made from it.
     Raises SkybandError SKY-E301 if the source cannot be read again, SKY-E581 if it lacks rows that the job has accepted.
-    O(rows of the source).
+    O(rows of the source), O(bytes of the states) without it.
     """
-    return put_in(start, plan, layout, job, found, copied_states(start, layout, job), local, warn)
-
-
-def copied_states(start: Start, layout: Layout, job: JobFile) -> list[int]:
-    """Copy the states of all buckets to the directory in which those after an edit are made, and return the buckets."""
+    job = taken_over(start, layout, job, unfinished_committed=False)
     remove_tree(layout.added)
-    return stored_states(start, layout, job, layout.added / "_skyband" / "was")
-
-
-def put_in(
-    start: Start, plan: Plan, layout: Layout, job: JobFile, found: Additions, buckets: Sequence[int], local: bool, warn: Warn
-) -> int:  # fmt: skip
-    """Do as ``found`` says with the states of ``buckets`` (``copied_states``), and swap the result in; see ``add``.
-
-    The source is not read if no state is made from it.
-    """
     made = Layout(str(layout.added))
     writer = writer_for(plan.sink, None if local else start())
     config = _config(plan, layout, job)
+    states, files = states_now(layout, job), StateFiles(layout.state)
+    shards = several(job.shards, plan.buckets)
+    # Of shards, too.
+    ended: dict[int, BucketState] = {}
     if found.fresh or found.removed or not found.states:
-        rest = only(config, {o.name for o in plan.operators} - set(found.states))
-        for bucket in buckets:
-            state = changed(rest, read_state(made.home / "was", bucket), found.fresh)
-            write_state(made.home / "was" if found.states else made.filling, bucket, state)
-    fill = Fill(config, found, made.home, _left_out(Sink(plan, writer, job.generation)))
+        rest, was = only(config, {o.name for o in plan.operators} - set(found.states)), states
+        states = {}
+        for bucket, state in was.items():
+            values = changed(rest, read(layout, bucket, state), found.fresh)
+            states[bucket] = written(files, bucket, values)
+            ended |= {} if found.states else of_shards(files, bucket, values, shards)
+    fill = Fill(config, found, layout, states, shards, _left_out(Sink(plan, writer, job.generation)))
     tables = _Tables(writer_for(str(made.root), None if local else start()), plan, job, found)
-    done = set() if found.states else set(buckets)
+    if not found.states:
+        ended |= states
     run = partial(_run_here, start, warn) if local else partial(_run, start)
-    for bucket, kind, data in run(plan, layout, job, fill) if found.states else ():
+    for kind, data in run(plan, layout, job, fill) if found.states else ():
         if kind == _FAILED:
             raise SkybandError(*json.loads(data))
         if kind == _DONE:
-            done.add(bucket)
+            ended |= parsed(data)
         else:
             tables.add(kind, data)
-    for bucket in sorted(set(buckets) - done):
+    for bucket in sorted(set(states) - set(ended)):
         # Buckets without a row that is due send nothing themselves.
         for kind, data in fill.ended(fill.begun(bucket)):
-            tables.add(kind, data)
+            if kind == _DONE:
+                ended |= parsed(data)
+            else:
+                tables.add(kind, data)
     rows = tables.end(Sink(plan, writer, job.generation))
     failpoint("added.made")
     if plan.live.taken:
         named = [t for q in (*found.queries, *found.removed) for t in every_table(q)]
         published = Sink(plan, writer, job.generation).app_id(PUBLISHED)
         withdraw(writer, named, f"{published}/live", plan.live.taken)
-    made.save(replace(layout.renewed(plan, job), filling=Waiting(secrets.token_hex(8), sorted(buckets))))
+    made.save(replace(layout.renewed(plan, job), new_states=as_new(layout, ended)))
     leaving = [skyband_name(n) for n in (*found.states, *found.gone)] + [t for q in found.removed for t in every_table(q)]
     swap_in(layout, tables.names, [n for n in leaving if (layout.root / n).exists()])
     return rows
@@ -240,44 +239,47 @@ def put_in(
 class Fill:
     """The function for ``mapInArrow``. It takes the rows of whole buckets in the order of event times, bucket after bucket.
 
-    It reads a bucket's state from ``home/was`` and writes the new one to ``home/filling``.
+    It begins from the ``states`` of buckets, and writes the new ones, and those of their ``shards``, beside them.
     """
 
-    def __init__(self, config: HostConfig, found: Additions, home: Location, left_out: Mapping[str, int]) -> None:
-        self.config, self.found, self.home, self.left_out = config, found, home, left_out
+    def __init__(
+        self, config: HostConfig, found: Additions, layout: Layout, states: States, shards: Shards | None, left_out: Mapping[str, int]
+    ) -> None:
+        self.config, self.found, self.layout, self.states, self.shards, self.left_out = config, found, layout, states, shards, left_out
         self.pack = Pack(config)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the blocks as (bucket, kind, data)."""
+        """Yield the blocks as (kind, data)."""
         now: Backfill | None = None
         for batch in batches:
             for bucket, rows in self._by_bucket(pa.Table.from_batches([batch])):
                 if now is None or now.number != bucket:
                     yield from self._sent(now)
                     now = self.begun(bucket)
-                yield from _messages(bucket, now.take(rows))
+                yield from _messages(now.take(rows))
         yield from self._sent(now)
 
     def begun(self, bucket: int) -> Backfill:
         """Return the new operators of a bucket before their first row."""
-        was = read_state(self.home / "was", bucket)
+        was = read(self.layout, bucket, self.states[bucket])
         return Backfill(self.config, self.found.states, self.found.queries, bucket, was, self.left_out)
 
     def ended(self, fill: Backfill) -> list[Block]:
-        """Write a bucket's new state to its file and return its last blocks."""
+        """Write a bucket's new state. Return its last blocks, then the message that says where the state is."""
         last_blocks, values = fill.end()
-        write_state(self.home / "filling", fill.number, values)
-        return last_blocks
+        files = StateFiles(self.layout.state)
+        made = {fill.number: written(files, fill.number, values), **of_shards(files, fill.number, values, self.shards)}
+        return [*last_blocks, (_DONE, text_of(made).encode())]
 
     def _sent(self, fill: Backfill | None) -> Iterator[pa.RecordBatch]:
         if fill is None:
             return
         try:
-            messages = [*self.ended(fill), (_DONE, b"")]
+            messages = self.ended(fill)
         except SkybandError as e:
             # Spark would wrap it into an error of its own.
             messages = [(_FAILED, json.dumps([e.code, e.message, e.hint]).encode())]
-        yield from _messages(fill.number, messages)
+        yield from _messages(messages)
 
     def _by_bucket(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         rows, _ = self.pack.sort_out(table, Tally())
@@ -356,9 +358,9 @@ class _Tables:
         self.sink.writer.append(name, self._taken(name), f"{self.sink.app_id(name)}/filled", self.written[name])
 
 
-def _messages(bucket: int, messages: list[Block]) -> Iterator[pa.RecordBatch]:
+def _messages(messages: list[Block]) -> Iterator[pa.RecordBatch]:
     for kind, data in messages:
-        yield pa.RecordBatch.from_pydict({"bucket": [bucket], "kind": [kind], "data": [data]}, schema=_ARROW)
+        yield pa.RecordBatch.from_pydict({"kind": [kind], "data": [data]}, schema=_ARROW)
 
 
 def _config(plan: Plan, layout: Layout, job: JobFile) -> HostConfig:
@@ -367,7 +369,7 @@ def _config(plan: Plan, layout: Layout, job: JobFile) -> HostConfig:
     return HostConfig.of(replace(plan, intake=node), (), cache_key(layout, job), token_key=token_key(layout, job))
 
 
-def _run(start: Start, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
+def _run(start: Start, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[Block]:
     """Yield every block, partition by partition."""
     from pyspark.sql import functions as F
 
@@ -381,12 +383,12 @@ def _run(start: Start, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> 
     ordered: DataFrame = rows.withColumn(BUCKET, key).repartition(parts, BUCKET).sortWithinPartitions(BUCKET, f"`{node.event_time}`")
     try:
         for row in ordered.drop(BUCKET).mapInArrow(fill, _SENT).toLocalIterator(prefetchPartitions=True):
-            yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
+            yield str(row["kind"]), bytes(row["data"])
     except Exception as e:  # Spark raises many types
         raise _error_of(e, plan, layout, job) from e
 
 
-def _run_here(start: Start, warn: Warn, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
+def _run_here(start: Start, warn: Warn, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[Block]:
     """Yield every block of the buckets, one after the other, with the rows as this process reads them."""
 
     started = False
@@ -403,7 +405,7 @@ def _run_here(start: Start, warn: Warn, plan: Plan, layout: Layout, job: JobFile
         with raising_system_failures(layout.root):
             for batch in fill(rows):
                 for row in batch.to_pylist():
-                    yield row["bucket"], row["kind"], row["data"]
+                    yield row["kind"], row["data"]
     except SkybandError:
         raise
     except Exception as e:  # Spark raises many types

@@ -1,15 +1,14 @@
 """Rebucket a job: split the state of every bucket beside the job, and swap it in with the tables that are partitioned by bucket.
 
-``_skyband/added`` gets the states before (``was``) and after (``filling``), the heads and the skybands. Nothing of the job changes before
-the swap (``generations.swap_in``). The job's next batch loads the states (``filling``).
+``_skyband/added`` gets the heads, the skybands, and the job file that names the new states (``new_states``). Nothing of the job changes
+before the swap (``generations.swap_in``).
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,29 +19,27 @@ from skyband.framework.plan.growth import Growth
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.storage.location import remove_tree
-from skyband.framework.streaming.bucket.fill_files import read_state, write_state
-from skyband.framework.streaming.job.filling import taken_up
+from skyband.framework.streaming.bucket.bucket_states import BucketState
+from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.job.generations import swap_in
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, grows, token_key
-from skyband.framework.streaming.rebuild.stored_states import stored_states
+from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, grows, token_key
+from skyband.framework.streaming.rebuild.new_states import as_new, of_shards, read, states_now, written
 from skyband.framework.streaming.rows.config import HostConfig
+from skyband.framework.streaming.rows.shards import several
 from skyband.framework.tables.render import key_numbers
 from skyband.framework.tables.results.derive import batches_behind
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 BUCKET: Final = "bucket"
 """The column with a row's bucket."""
 
 
-def rebucket_job(session: Callable[[], SparkSession], plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> tuple[Plan, JobFile]:
+def rebucket_job(plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> tuple[Plan, JobFile]:
     """Split the job's state into as many buckets as ``plan`` has. Return the plan of this run and the job file.
 
-    ``session`` is called if Spark keeps the state. An unfinished batch has to be repeated first: then this run keeps the former buckets,
-    and ``warn`` is called. Only for a caller that holds the job's lock.
+    An unfinished batch has to be repeated first: then this run keeps the former buckets, and ``warn`` is called. Only for a caller that
+    holds the job's lock.
     """
     growth = grows(plan, job)
     if growth is None:
@@ -54,10 +51,10 @@ def rebucket_job(session: Callable[[], SparkSession], plan: Plan, layout: Layout
     if batches_behind(layout.root):
         warn(f"the last run was stopped before its end: run.buckets is {growth.was} in this run, and {growth.now} from the next one on")
         return replace(plan, buckets=growth.was), job
-    return plan, _split(session, plan, layout, taken_up(layout, job), growth)
+    return plan, _split(plan, layout, job, growth)
 
 
-def _split(session: Callable[[], SparkSession], plan: Plan, layout: Layout, job: JobFile, growth: Growth) -> JobFile:
+def _split(plan: Plan, layout: Layout, job: JobFile, growth: Growth) -> JobFile:
     """Split the state as ``growth`` says, swap it in, and return the job file.
 
     A kill before the swap changes nothing; after it, the split is complete. O(state) for every new bucket of an old one. One bucket's
@@ -69,22 +66,20 @@ def _split(session: Callable[[], SparkSession], plan: Plan, layout: Layout, job:
     remove_tree(layout.added)
     made = Layout(str(layout.added))
     config = HostConfig.of(plan, (), cache_key(layout, job), token_key=token_key(layout, job))
-    filling: list[int] = []
+    files, shards = StateFiles(layout.state), several(job.shards, growth.now)
+    states: dict[int, BucketState] = {}
     placed: list[pa.Table] = []
-    for bucket in stored_states(session, layout, job, made.home / "was"):
-        division = Division(config, read_state(made.home / "was", bucket), growth.now)
-        for number in range(bucket, growth.now, growth.was):
-            # The old bucket's own number stays in Spark's store, even without a key.
-            if number == bucket or (division.bucket_of == number).any():
-                write_state(made.filling, number, division.of(number))
-                filling.append(number)
+    for bucket, state in states_now(layout, job).items():
+        division = Division(config, read(layout, bucket, state), growth.now)
+        for number in division.numbers():
+            values = division.of(number)
+            states |= {number: written(files, number, values), **of_shards(files, number, values, shards)}
         if division.key_rows is not None:
             placed.append(division.key_rows.append_column(BUCKET, pa.array(division.bucket_of, pa.int32())))
-    old, new = (Sink(plan, writer_for(str(of.root), session() if job.state == "spark" else None), job.generation) for of in (layout, made))
+    old, new = (Sink(plan, writer_for(str(of.root)), job.generation) for of in (layout, made))
     names = list(_tables(old, new, pa.concat_tables(placed))) if placed else []
     failpoint("grown.made")
-    filled = Waiting(secrets.token_hex(8), sorted(filling))
-    made.save(replace(layout.renewed(plan, job), filling=filled))
+    made.save(replace(layout.renewed(plan, job), new_states=as_new(layout, states)))
     swap_in(layout, names, names)
     return layout.known()
 

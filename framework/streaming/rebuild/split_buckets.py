@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.streaming.bucket.fill_files import FILLED
 from skyband.framework.streaming.bucket.objects import OBJECT_KEY
 from skyband.framework.streaming.bucket.operator_host import FIRST
 from skyband.framework.streaming.bucket.state_names import CHUNK, SEEN
@@ -41,7 +40,12 @@ class Division:
         """The bucket of every key."""
         self.key_rows = blocks.bytes_table(values["key_rows"]) if "key_rows" in values else None
         """The values of every key; None before the first key."""
-        self.rest = {n: _read(n, values[n]) for n in values if n not in ("core", "keys", "key_rows", FILLED)}
+        self.rest = {n: _read(n, values[n]) for n in values if n not in ("core", "keys", "key_rows")}
+
+    def numbers(self) -> list[int]:
+        """Return the buckets that get a key, or a row that waits, whose key may be new."""
+        waiting = self.rest["pending"][KEY_HASHES[0]].to_numpy() % self.buckets
+        return [int(n) for n in np.unique(np.concatenate([self.bucket_of, waiting]))]
 
     def of(self, number: int) -> dict[str, bytes]:
         """Return the state of bucket ``number``. O(state)."""

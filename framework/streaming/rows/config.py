@@ -34,15 +34,6 @@ CAPPED = "__capped"
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
-    """States of ``buckets`` in files of ``directory`` that replace those of the sink; ``token`` names them."""
-
-    directory: str
-    token: str
-    buckets: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class StreamConfig:
     """A stream that the result of query ``of`` makes up: fields as in ``StreamNode``, and the ``host`` of its queries.
 
@@ -83,8 +74,8 @@ class StreamConfig:
 class HostConfig:
     """``finishes``: (Spark's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint.
 
-    ``filling``: states that are to be taken up, if there are any (``additions``). ``threads``: those that operators may work with; where
-    there are several buckets, each has a core. ``token_key``: 16 characters that key the codes of tokens (``rows.tokens``).
+    ``threads``: those that operators may work with; where there are several buckets, each has a core. ``token_key``: 16 characters that
+    key the codes of tokens (``rows.tokens``).
     ``together``: the rows of several sources that are there now are one unit, in which no source is idle.
     ``recorded``: the file of rows that an earlier generation rejected as too far ahead, if there is one (``rows.instants.ahead``).
     ``shards``: those that search for the pairs of buckets, None if buckets do it themselves. ``share``: for the shard that this is for.
@@ -100,7 +91,6 @@ class HostConfig:
     finishes: tuple[tuple[int, int], ...]
     cache_key: str
     token_key: str
-    filling: Filling | None = None
     threads: int = 1
     statistics: tuple[StatisticsNode, ...] = ()
     together: bool = False
@@ -112,15 +102,14 @@ class HostConfig:
 
     @classmethod
     def of(
-        cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, filling: Filling | None = None, cores: int = 1,
-        token_key: str | None = None,
-    ) -> HostConfig:  # fmt: skip
+        cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, cores: int = 1, token_key: str | None = None
+    ) -> HostConfig:
         """Return the part of ``plan`` for hosts with ``cores`` cores. ``token_key`` defaults to one made of ``cache_key``."""
         queries = tuple(replace(q, asked=()) for q in plan.queries)
         threads = cores if plan.buckets == 1 else 1
         made = cls(
             plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key,
-            token_key or key_of(cache_key), filling, threads, plan.statistics, taken=frozenset(s.of for s in plan.streams),
+            token_key or key_of(cache_key), threads, plan.statistics, taken=frozenset(s.of for s in plan.streams),
         )  # fmt: skip
         return replace(made, streams=tuple(made._stream(plan, node) for node in plan.streams)) if plan.streams else made
 
@@ -129,7 +118,7 @@ class HostConfig:
         own = node.plan
         host = replace(
             self, intake=replace(own.intake, unique="assumed"), window=own.window, operators=own.operators,
-            queries=tuple(replace(q, asked=()) for q in own.queries), texts=own.texts, filling=None, statistics=(),
+            queries=tuple(replace(q, asked=()) for q in own.queries), texts=own.texts, statistics=(),
         )  # fmt: skip
         item = next(q.item for q in plan.every_query if q.name == node.of)
         varies, carried = item.varies and not item.moves, tuple(c.name for c in item.carried)

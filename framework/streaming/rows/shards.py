@@ -37,6 +37,11 @@ class Shards:
         return divmod(-1 - number, self.of)
 
 
+def several(of: int, buckets: int) -> Shards | None:
+    """Return the ``of`` shards of each of ``buckets``, None for one: then a bucket searches itself."""
+    return Shards(of, buckets) if of > 1 else None
+
+
 # The messages of shards to their bucket: the pairs that they found for its operators, as one table a call.
 
 _SAID: Final = b"skyband"

@@ -26,7 +26,7 @@ from skyband.framework.base.messages import (
 )
 from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.reasons import FILTERED, REASONS
-from skyband.framework.streaming.bucket.bucket_states import NO_STATES, States, states_of, text_of
+from skyband.framework.streaming.bucket.bucket_states import NO_STATES, NewStates, States, states_of, text_of
 from skyband.framework.streaming.job.jumps import Jump
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,11 +99,11 @@ class Totals:
     """The rows pending, the newest event time and the frontier after each of the last batches.
 
     ``last_runs``: rows of table ``runs``. Two are enough: the last batch is repeated if it was not marked done. ``numbers``: of the buckets
-    and shards that there are; None: of all that rows name. States of others are forgotten.
+    and shards that there are; None: of all that rows name. States of others are forgotten. ``new``: see ``bucket_states.states_of``.
     """
 
-    def __init__(self, last_runs: list[dict[str, Any]], numbers: Container[int] | None = None) -> None:
-        self._after = {int(row["batch_id"]): _total(row, numbers) for row in last_runs}
+    def __init__(self, last_runs: list[dict[str, Any]], numbers: Container[int] | None = None, new: NewStates | None = None) -> None:
+        self._after = {int(row["batch_id"]): _total(row, numbers, new) for row in last_runs}
         self.last_batch = int(last_runs[-1]["batch_id"]) if last_runs else -1
         self.newest = self._after[self.last_batch].newest if last_runs else None
 
@@ -140,7 +140,7 @@ class Totals:
         self.last_batch = max(self.last_batch, batch_id)
 
 
-def _total(row: Mapping[str, Any], numbers: Container[int] | None) -> Total:
+def _total(row: Mapping[str, Any], numbers: Container[int] | None, new: NewStates | None) -> Total:
     """Return the totals of a row of ``runs``. Raises SkybandError SKY-E304 for counters that Skyband has not written."""
     try:
         mapping(row["counters"])
@@ -148,7 +148,7 @@ def _total(row: Mapping[str, Any], numbers: Container[int] | None) -> Total:
         said = f"table runs has counters of batch {row['batch_id']} that Skyband has not written"
         raise SkybandError("SKY-E304", said, hint="restore the table from a backup, or to its version before that") from e
     lag = behind(row["counters"])
-    states = states_of(row)
+    states = states_of(row, new)
     if states is not None and numbers is not None:
         states = {number: state for number, state in states.items() if number in numbers}
     return Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), lag, states)

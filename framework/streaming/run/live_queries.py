@@ -17,11 +17,12 @@ from skyband.framework.plan.live import MOST, Live, LiveQuery, from_instant, sec
 from skyband.framework.plan.model import Plan
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.logs import last_batch, watermark
-from skyband.framework.streaming.bucket.fill_files import read_state
+from skyband.framework.streaming.bucket.bucket_states import States
 from skyband.framework.streaming.job.edits import unreadable
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.job.live_requests import Request, any_waiting, refuse, waiting
 from skyband.framework.streaming.job.sent import Sent
+from skyband.framework.streaming.rebuild.new_states import read, states_now
 from skyband.framework.streaming.run.batch import Totals
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.tables.results.derive import batches_behind
@@ -69,15 +70,14 @@ class LiveQueries:
         requests = _first_of_each(waiting(layout, job.live.taken))
         started = time.perf_counter()
         context.phase(CHANGING)
-        buckets = add_queries.copied_states(lambda: context.spark, layout, job)
-        begins = _boundary(layout, buckets)
+        begins = _boundary(layout, states_now(layout, job))
         asked = self._possible(plan, requests, begins)
         if asked is None:
             return plan
         new, found = asked
         try:
             Sent(layout, job).forget(found.queries)
-            add_queries.put_in(lambda: context.spark, new, layout, job, found, buckets, context.engine.local, context.warn)
+            add_queries.add(lambda: context.spark, new, layout, job, found, context.engine.local, context.warn)
         except SkybandError as e:
             # The source cannot be read, or is not what it was: then all that needs it is refused, and the rest is done.
             needs = [r for r in requests if r.do == "add" and r.start == "backfill"]
@@ -172,7 +172,7 @@ def _begun(plan: Plan, request: Request, begins: int) -> LiveQuery:
     return replace(request.query, text=text, begins=begins)
 
 
-def _boundary(layout: Layout, buckets: Sequence[int]) -> int:
+def _boundary(layout: Layout, states: States) -> int:
     """Return the event time in microseconds before which every bucket has processed all events. O(states)."""
-    ends = [int(json.loads(read_state(layout.added / "_skyband" / "was", bucket)["core"])["until"]) for bucket in buckets]
+    ends = [int(json.loads(read(layout, bucket, state)["core"])["until"]) for bucket, state in states.items()]
     return max([1000 * watermark(layout.checkpoint) or -NEVER, *ends])

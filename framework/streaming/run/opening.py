@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.job.consistency import Found, check
-from skyband.framework.streaming.job.filling import order
 from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.rebuild.rebucket import rebucket_job
@@ -15,7 +16,7 @@ from skyband.framework.streaming.rebuild.reshard import reshard
 from skyband.framework.streaming.rebuild.takeover import taken_over
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.streaming.run.states import require_states
-from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.tables.writing.sink import KEPT_RUNS, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,10 +35,14 @@ def continued(
     """
     layout = context.layout
     tables = check(plan, layout, job, rebuild, found=found)
-    plan, job = rebucket_job(start, plan, layout, job, context.warn)
+    job = taken_over(start, layout, job, tables.unfinished_committed)
+    plan, job = rebucket_job(plan, layout, job, context.warn)
     settle(plan, layout, job, tables)
-    job, shards = shape(taken_over(start, layout, layout.renew(plan, job), tables))
-    job = order(layout, reshard(start, plan, layout, job, shards, context.warn))
+    if job.new_states is not None and job.new_states.batch < last_batch(layout.checkpoint / "commits") - KEPT_RUNS:
+        # No row that is looked at is of that batch any more (``run.states``).
+        job = replace(job, new_states=None)
+    job, shards = shape(layout.renew(plan, job))
+    job = reshard(plan, layout, job, shards, context.warn)
     return with_tables(context, plan, job, tables.unfinished_committed)
 
 
@@ -45,5 +50,5 @@ def with_tables(context: RunContext, plan: Plan, job: JobFile, repeats_committed
     """Return the job with its tables, which all exist then. Raises SkybandError SKY-E303 if a part of its state is gone."""
     sink = Sink(plan, context.writer, job.generation)
     sink.ensure_all()
-    require_states(context.layout, sink)
+    require_states(context.layout, sink, job)
     return OpenedJob(plan, job, sink, repeats_committed)

@@ -24,7 +24,6 @@ from skyband.framework.sources.structs import struct
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.job.arrow_files import by_arrow, readable
 from skyband.framework.streaming.job.clocks import recorded
-from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
 from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack
 from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
@@ -32,7 +31,7 @@ from skyband.framework.streaming.rows.instants.source_times import task_newest
 from skyband.framework.streaming.rows.intake import control_rows, intake, with_control
 from skyband.framework.streaming.rows.outbox import Deliver, Send
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.rows.shards import Shards
+from skyband.framework.streaming.rows.shards import several
 from skyband.framework.streaming.rows.shuffle_files import ShuffleFiles
 from skyband.framework.streaming.run.by_arrow import by_spark
 from skyband.framework.streaming.spark.worker_pools import pool, pools
@@ -73,9 +72,8 @@ def build(
 def config_of(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, together: bool) -> HostConfig:
     """Return the configuration of the job's buckets in this run. ``together``: see ``HostConfig``."""
     finishes = tuple((w, f) for w, f in job.finishes)
-    config = HostConfig.of(plan, finishes, cache_key(layout, job), filling(layout, job), _cores(spark), token_key(layout, job))
-    shards = None if job.shards is None else Shards(job.shards[0], plan.buckets)
-    return replace(config, together=together, recorded=recorded(layout), shards=shards)
+    config = HostConfig.of(plan, finishes, cache_key(layout, job), _cores(spark), token_key(layout, job))
+    return replace(config, together=together, recorded=recorded(layout), shards=several(job.shards, plan.buckets))
 
 
 def _cores(spark: SparkSession) -> int:

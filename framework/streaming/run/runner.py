@@ -15,11 +15,10 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.control import drop_flushes, order_flush
-from skyband.framework.streaming.job.filling import taken_up
 from skyband.framework.streaming.job.idle import note
 from skyband.framework.streaming.job.layout import Layout, check_sink_location
 from skyband.framework.streaming.job.locks import one_run
-from skyband.framework.streaming.rows.shards import Shards
+from skyband.framework.streaming.rows.shards import several
 from skyband.framework.streaming.run.alerting import Alerting
 from skyband.framework.streaming.run.batch import EPOCH, Report, Totals
 from skyband.framework.streaming.run.commit import CommitBatch
@@ -52,9 +51,10 @@ class Resume:
 
     def run(self) -> Totals:
         """Return the totals from which the next batch goes on."""
-        buckets, shards = self.opened.plan.buckets, self.opened.job.shards
-        of_shards = () if shards is None else Shards(shards[0], buckets).numbers()
-        return Totals(self.opened.sink.last_runs(2), {*range(buckets), *of_shards})
+        buckets, job = self.opened.plan.buckets, self.opened.job
+        shards = several(job.shards, buckets)
+        numbers = {*range(buckets), *(() if shards is None else shards.numbers())}
+        return Totals(self.opened.sink.last_runs(2), numbers, job.new_states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +78,6 @@ class SendBacklog:
             self.context.phase("sending changes")
             kafka.catch_up(self.last_batch)
         return kafka
-
-
-@dataclass(frozen=True, slots=True)
-class CompleteFilling:
-    """Remove the state files of added queries once all buckets have loaded them."""
-
-    context: RunContext
-    opened: OpenedJob
-
-    def run(self) -> None:
-        """Clear ``filling`` of the job, unless buckets still need the files."""
-        self.opened.job.filling = taken_up(self.context.layout, self.opened.job).filling
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +240,10 @@ class Runner:
                 stream = self.engine.stream(replace(context, boundary=partial(live.due, totals)), opened, source, commit, gate)
                 # Requests wait for the end of an unfinished batch.
                 completed = stream.run(once or changing, READING if once else WAITING)
-                CompleteFilling(context, opened).run()
                 if not completed or (once and not changing) or not live.due(totals):
                     break
                 if not live.ready():
                     completed = stream.run(once=True, phase=READING) and Flush(context, totals, stream).run()
-                    CompleteFilling(context, opened).run()
                     if not completed:
                         break
                 results.derive()

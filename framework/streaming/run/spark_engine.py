@@ -154,7 +154,7 @@ class OpenJob:
 
     def _shaped(self, job: JobFile) -> tuple[JobFile, int]:
         """See ``opening.Shape``."""
-        shards = self._shards(job.shards[0] if job.shards is not None else 1)
+        shards = self._shards(job.shards)
         return self._with_tasks(job, shards), shards
 
     def _with_tasks(self, job: JobFile, shards: int) -> JobFile:

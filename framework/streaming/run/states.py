@@ -8,26 +8,26 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.lines import Warn
 from skyband.framework.streaming.bucket.bucket_states import NO_STATES, States, states_of
 from skyband.framework.streaming.bucket.state_files import StateFiles
-from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.writing.sink import KEPT_RUNS, Sink
 
 COLLECT: Final = 100
 """The batches after which files of former states are removed, besides at the end of a run."""
 
 
-def require_states(layout: Layout, sink: Sink) -> None:
+def require_states(layout: Layout, sink: Sink, job: JobFile) -> None:
     """Raise SkybandError SKY-E303 if a part is gone of the states from which the next batch begins."""
     for row in sink.last_runs(2):
         # A batch that was not marked done is repeated from the state of the one before.
-        StateFiles(layout.state).require({bucket: state.token for bucket, state in (states_of(row) or NO_STATES).items()})
+        StateFiles(layout.state).require({bucket: state.token for bucket, state in (states_of(row, job.new_states) or NO_STATES).items()})
 
 
-def collect_states(layout: Layout, sink: Sink, now: States | None, warn: Warn) -> None:
+def collect_states(layout: Layout, sink: Sink, job: JobFile, now: States | None, warn: Warn) -> None:
     """Remove the files of states that none of the last rows of ``runs`` names, nor ``now``. Only for a moment when no batch runs.
 
     ``now``: the states from which the next batch begins. A batch that was repeated has made its own, and its row names the former ones.
     """
-    rows = [now, *(states_of(row) for row in sink.last_runs(KEPT_RUNS))]
+    rows = [now, *(states_of(row, job.new_states) for row in sink.last_runs(KEPT_RUNS))]
     kept = [{bucket: state.token for bucket, state in states.items()} for states in rows if states is not None]
     try:
         StateFiles(layout.state).collect(kept)

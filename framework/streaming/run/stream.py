@@ -213,7 +213,7 @@ class Stream:
         return STOP.signal is None
 
     def _collect(self) -> None:
-        collect_states(self._context.layout, self._opened.sink, self._commit.states, self._context.warn)
+        collect_states(self._context.layout, self._opened.sink, self._opened.job, self._commit.states, self._context.warn)
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         self._begun = batch_id

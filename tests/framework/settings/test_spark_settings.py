@@ -9,7 +9,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
-from skyband.framework.settings.spark import SparkOptions, spark_settings
+from skyband.framework.settings.spark import TASKS, SparkOptions, requested_tasks, spark_settings
 from skyband.framework.spec.parsing.document import resolve
 from skyband.framework.streaming.spark import cluster
 from skyband.jobs.cli import main
@@ -132,7 +132,7 @@ def test_mistakes_of_the_file_have_their_line(directory: Path, text: str, code: 
         ("spark.databricks.delta.schema.autoMerge.enabled", "commits"),
         ("spark.master", "--master"),
         ("spark.submit.deployMode", "own process"),
-        ("spark.speculation", "the same buckets"),
+        ("spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB", "between batches"),
     ],
 )
 def test_what_results_depend_on_is_nobodys_to_change(name: str, why: str) -> None:
@@ -141,7 +141,7 @@ def test_what_results_depend_on_is_nobodys_to_change(name: str, why: str) -> Non
 
 
 def test_what_only_costs_time_or_memory_may_be_changed() -> None:
-    names = ("spark.sql.files.maxPartitionBytes", "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB", "spark.executorEnv.HOME",
+    names = ("spark.sql.files.maxPartitionBytes", "spark.speculation", "spark.executorEnv.HOME",
              "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.hadoop.fs.s3a.endpoint", "spark.cores.max")  # fmt: skip
     assert set(spark_settings(SparkOptions(conf=tuple(f"{n}=1" for n in names)), {}).conf) == set(names)
 
@@ -223,3 +223,14 @@ def test_a_refused_setting_is_an_outcome(directory: Path, capsys: pytest.Capture
     assert main(["run", "--master", "nowhere", "--outcome", "out.json", "gone.yaml"]) == 2
     assert '"SKY-E611"' in (directory / "out.json").read_text()
     assert "nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "2.5", "two", "1000000", "٣", " 2", "1e3"])
+def test_a_number_of_tasks_that_is_none_is_refused(said: str) -> None:
+    with pytest.raises(SkybandError, match=f"SKY-E201 {TASKS} is not a number of tasks") as e:
+        requested_tasks({TASKS: said})
+    assert e.value.hint == "set it to a whole number from 1 to 999999"
+
+
+def test_a_number_of_tasks_may_be_asked_for() -> None:
+    assert [requested_tasks({TASKS: said}) for said in ("1", "999999", "")] == [1, 999999, None] and requested_tasks({}) is None

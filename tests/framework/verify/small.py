@@ -19,7 +19,9 @@ from skyband.framework.base.messages import ACCEPTED, CHANGED, COUNTS, FRONTIER,
 from skyband.framework.base.reasons import FILTERED, REASONS
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.bucket.bucket import Bucket
-from skyband.framework.streaming.bucket.fill_files import write_state
+from skyband.framework.streaming.bucket.bucket_states import text_of
+from skyband.framework.streaming.bucket.state_files import StateFiles
+from skyband.framework.streaming.rebuild.new_states import written
 from skyband.framework.streaming.rows import reports, tokens
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
@@ -40,8 +42,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BATCHES = 5
 
 
-def make(spec: Path, rows: list[list[object]], states: Path | None = None) -> Plan:
-    """Runs the job of ``spec`` over ``rows`` in some batches and a finish; its plan. ``states``: a directory for those of the buckets."""
+def make(spec: Path, rows: list[list[object]], states: bool = False) -> Plan:
+    """Runs the job of ``spec`` over ``rows`` in some batches and a finish; its plan. ``states``: whether it leaves those of buckets."""
     plan = load_plan(str(spec))
     home = Path(plan.sink) / "_skyband"
     home.mkdir(parents=True)
@@ -79,13 +81,13 @@ def make(spec: Path, rows: list[list[object]], states: Path | None = None) -> Pl
             "accepted": counts[ACCEPTED], "pending": pending, "pending_change": counts[PENDING], "changes": counts[CHANGED],
             "frontier": _instant(frontier), "newest": _instant(newest_so_far), "counters": json.dumps(counts.counters()), **rejected,
         }  # fmt: skip
+        if states and not part:
+            row["state"] = text_of({b.number: written(StateFiles(home / "state"), b.number, b.save()[0]) for b in buckets})
         merged = {kind: pa.concat_tables(tables) for kind, tables in blocks.items()}
         sink.commit(number, merged | {"runs": sink.runs_row(row)})
         seen = [t for t in table["ts"].cast(pa.int64()).to_pylist() if t is not None]
         watermark = max(watermark, max(seen, default=0) // 1000 - plan.intake.delay_ms)
     derive(sink, len(parts))
-    for bucket in buckets if states is not None else ():
-        write_state(states, bucket.number, bucket.save()[0])
     return plan
 
 

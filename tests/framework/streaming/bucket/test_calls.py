@@ -31,11 +31,11 @@ from skyband.framework.base.reasons import CONTROL
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.bucket.bucket_states import BucketState, parsed
 from skyband.framework.streaming.bucket.calls import Call, HeldBuckets, Packed, Watermarks, calls
-from skyband.framework.streaming.bucket.fill_files import FILLED, write_state
 from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.bucket.state_names import state_name
+from skyband.framework.streaming.rebuild.new_states import of_shards, written
 from skyband.framework.streaming.rows.blocks import table_bytes
-from skyband.framework.streaming.rows.config import Filling, HostConfig
+from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.shards import Shards
 from tests.framework.streaming.bucket.test_bucket import MINUTE, SPEC, Row, keeping_a_journal, table_of
@@ -67,24 +67,22 @@ def test_messages_go_to_the_driver_or_to_their_bucket() -> None:
     packed.add(ASIDE, 0, COUNTS, counts(null_id=2))
     assert packed.aside == [(REJECTED, b"b"), (COUNTS, counts(null_id=2))]
     assert packed.rows == {2: [(ROWS, b"a"), ("file:rows", b"d")], -3: [(ROWS, b"c")]}
-    assert (packed.flush, packed.controlled) == (False, False)
+    assert not packed.flush
 
 
-@pytest.mark.parametrize(
-    ("names", "flush", "controlled"), [([CONTROL], False, True), ([FLUSH], True, True), ([FLUSH, CONTROL], True, True)]
-)
-def test_rows_of_the_control_source_are_known_by_their_counts(names: list[str], flush: bool, controlled: bool) -> None:
+@pytest.mark.parametrize(("names", "flush"), [([CONTROL], False), ([FLUSH], True), ([FLUSH, CONTROL], True)])
+def test_rows_of_the_control_source_that_ask_for_a_flush_are_known_by_their_counts(names: list[str], flush: bool) -> None:
     packed = Packed()
     for name in names:
         packed.add(ASIDE, 0, COUNTS, counts(**{name: 1}))
     # Tasks without such rows change nothing, whichever is read last.
     packed.add(ASIDE, 0, COUNTS, counts(filtered=3))
-    assert (packed.flush, packed.controlled) == (flush, controlled)
+    assert packed.flush == flush
     # Nor do other messages with that text.
     other = Packed()
     other.add(ASIDE, 0, REJECTED, counts(**{FLUSH: 1}))
     other.add(HOST, 0, COUNTS, counts(**{FLUSH: 1}))
-    assert (other.flush, other.controlled) == (False, False)
+    assert not other.flush
 
 
 @pytest.mark.parametrize(
@@ -107,10 +105,9 @@ def due(
     rows: Sequence[int] = (),
     after: int = 0,
     flush: bool = False,
-    controlled: bool = False,
 ) -> list[Call]:
     """The calls of a batch. ``states``: when each bucket wakes. ``rows``: the numbers that have a message of rows."""
-    packed = Packed(flush=flush, controlled=controlled or flush)
+    packed = Packed(flush=flush)
     for number in rows:
         packed.rows[number].append((ROWS, str(number).encode()))
     known = None if states is None else {number: BucketState(TOKEN, wakes) for number, wakes in states.items()}
@@ -135,14 +132,6 @@ def test_a_flush_runs_every_bucket_that_has_a_state(config: HostConfig) -> None:
     ]
     # One that gets its first row has nothing deferred, and saves a whole state as it is asked to.
     assert due(config, rows=[1], flush=True) == [Call(1, None, [(ROWS, b"1")], flush=True)]
-    assert due(config, {0: None}, controlled=True) == []
-
-
-def test_buckets_take_up_a_filling_only_when_a_row_of_the_control_source_says_so(config: HostConfig) -> None:
-    filling = replace(config, filling=Filling("/nowhere", "t", (0, 2)))
-    assert due(filling, {0: None}) == []
-    assert due(filling, {0: None, 1: None}, controlled=True) == [Call(0, BucketState(TOKEN, None), ()), Call(2, None, ())]
-    assert [call.number for call in due(filling, {1: 3}, rows=[1], after=3, controlled=True)] == [0, 1, 2]
 
 
 def test_shards_come_before_buckets_and_have_states_of_their_own(config: HostConfig) -> None:
@@ -160,10 +149,6 @@ def test_shards_come_before_buckets_and_have_states_of_their_own(config: HostCon
     assert [c.number for c in due(sharded, {1: 5, -3: None}, after=5)] == [1]
     flushed = due(sharded, {1: 5, -3: None, -4: None}, rows=[-1, 0], flush=True)
     assert [(c.number, c.flush) for c in flushed] == [(-1, False), (0, True), (1, True)]
-    # All shards take the state of their bucket up.
-    filling = replace(sharded, filling=Filling("/nowhere", "t", (2,)))
-    assert [c.number for c in due(filling, {}, controlled=True)] == [-5, -6, 2]
-    assert due(filling, {}) == []
 
 
 # The buckets of a process.
@@ -262,6 +247,31 @@ def test_a_batch_that_is_repeated_begins_from_the_state_before_it(config: HostCo
     assert content(again) == content(sent)
 
 
+def test_a_second_attempt_of_a_task_does_no_harm(config: HostConfig, tmp_path: Path) -> None:
+    """Spark starts one where the first is slow, and takes what the one sends that ends first. The other may go on after that."""
+    first, second, files = Process(config, tmp_path / "states"), Process(config, tmp_path / "states"), StateFiles(tmp_path / "states")
+    _, before = first.run(0, rows_of(range(8)), (0, ms(7)), None)
+    alone = Process(config, tmp_path / "alone")
+    _, start = alone.run(0, rows_of(range(8)), (0, ms(7)), None)
+    expected, middle = alone.run(0, rows_of(range(8, 14)), (ms(7), ms(13)), start)
+    later, _ = alone.run(0, rows_of(range(14, 20)), (ms(13), ms(19)), middle)
+    attempts = [process.run(0, rows_of(range(8, 14)), (ms(7), ms(13)), before) for process in (first, second)]
+    assert [content(sent) for sent, _ in attempts] == [content(expected)] * 2
+    states = [state for _, state in attempts]
+    assert states[0].token != states[1].token
+    # Whichever counts, each process goes on from it.
+    for taken in states:
+        for process in (first, second):
+            sent, _ = process.run(0, rows_of(range(14, 20)), (ms(13), ms(19)), taken)
+            assert content(sent) == content(later)
+    # What the other has written is garbage.
+    kept = first.values(0, states[0])
+    assert files.collect([{0: before.token}, {0: states[0].token}]) > 0
+    assert first.values(0, states[0]) == kept and first.values(0, before)
+    with pytest.raises(SkybandError, match="SKY-E303"):
+        first.values(0, states[1])
+
+
 def test_a_call_that_fails_leaves_no_bucket_that_is_half_run(
     config: HostConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, str]]
 ) -> None:
@@ -315,67 +325,7 @@ def test_the_time_to_read_and_to_save_is_counted(config: HostConfig, tmp_path: P
     assert {time_count(name) for name in TIMES} <= set(tally) and all(tally[time_count(name)] >= 0 for name in TIMES)
 
 
-# States that take the place of others.
-
-
-def state_after(config: HostConfig, minutes: range) -> dict[str, bytes]:
-    bucket = Bucket(config, 0)
-    bucket.run([table_bytes(table_of(config, rows_of(minutes)))], 0, ms(minutes[-1]))
-    return bucket.save()[0]
-
-
-def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(
-    config: HostConfig, tmp_path: Path, reads: list[tuple[int, str]]
-) -> None:
-    after = state_after(config, range(20))
-    write_state(tmp_path / "filling", 0, after)
-    taking = replace(config, filling=Filling(str(tmp_path / "filling"), "t", (0,)))
-    _, before = Process(config, tmp_path / "states").run(0, rows_of(range(9)), (0, ms(8)), None)
-    for _ in range(2):
-        # Nothing is due by this watermark: the state is that of the file.
-        taker = Process(taking, tmp_path / "states")
-        _, state = taker.run(0, [], (ms(8), ms(8)), before)
-        values = taker.values(0, state)
-        assert values == after | {"core": values["core"], FILLED: b"t"} and json.loads(values["core"]) == json.loads(after["core"])
-    # What comes after is not replaced again, in this process or another, though the file is still there.
-    _, later = taker.run(0, [(30, 30, "p", 1.0, "u")], (ms(19), ms(30)), state)
-    moved = taker.values(0, later)
-    assert json.loads(moved["core"])["until"] == 1000 * ms(30) and moved[FILLED] == b"t"
-    (tmp_path / "filling" / "0").unlink()
-    _, last = Process(taking, tmp_path / "states").run(0, [], (ms(30), ms(30)), later)
-    assert Process(taking, tmp_path / "states").values(0, last)["keys"] == moved["keys"]
-    # Another filling is, and its file must be there.
-    with pytest.raises(SkybandError, match="SKY-E303"):
-        Process(replace(config, filling=Filling(str(tmp_path / "filling"), "other", (0,))), tmp_path / "states").run(
-            0, [], (ms(30), ms(30)), last
-        )
-
-
-def test_a_bucket_in_memory_takes_its_file_up_too(config: HostConfig, tmp_path: Path) -> None:
-    """A filling may come between two queries of one process."""
-    mine = Process(config, tmp_path / "states")
-    _, before = mine.run(0, rows_of(range(9)), (0, ms(8)), None)
-    after = state_after(config, range(20))
-    write_state(tmp_path / "filling", 0, after)
-    mine.buckets.config = replace(config, filling=Filling(str(tmp_path / "filling"), "t", (0,)))
-    _, state = mine.run(0, [], (ms(8), ms(8)), before)
-    assert mine.values(0, state)[FILLED] == b"t" and mine.values(0, state)["keys"] == after["keys"]
-    # Once: from then on the one in memory goes on.
-    (tmp_path / "filling" / "0").unlink()
-    _, later = mine.run(0, [(30, 30, "p", 1.0, "u")], (ms(19), ms(30)), state)
-    assert json.loads(mine.values(0, later)["core"])["until"] == 1000 * ms(30) and mine.values(0, later)[FILLED] == b"t"
-
-
-def test_a_bucket_that_the_job_has_not_had_before_takes_its_file_up(config: HostConfig, tmp_path: Path) -> None:
-    """As after a division of buckets."""
-    after = state_after(config, range(20))
-    write_state(tmp_path / "filling", 2, after)
-    taker = Process(replace(config, filling=Filling(str(tmp_path / "filling"), "t", (2,))), tmp_path / "states")
-    for number, known in ((2, True), (1, False)):
-        _, state = taker.run(number, [], (0, 0), None)
-        kept = taker.values(number, state)
-        assert (kept.get(FILLED) == b"t" and kept["keys"] == after["keys"]) == known
-        assert (json.loads(kept["core"]) == json.loads(after["core"])) == known
+# States of shards, made of those of their buckets.
 
 
 @pytest.mark.parametrize("journal", [False, True])
@@ -399,14 +349,11 @@ def test_shards_take_up_their_part_of_the_state_of_their_bucket(config: HostConf
         batch(range(8))
         batch(range(8, 12))
     assert ("journal/0" in after) == journal
-    write_state(tmp_path / "filling", 0, after)
-    taker = Process(replace(sharded, filling=Filling(str(tmp_path / "filling"), "t", (0,))), tmp_path / "states")
-    states = {}
-    for number in (-1, -2, 0):
-        sent, states[number] = taker.run(number, [], (0, 0), None)
-        values = taker.values(number, states[number])
-        assert values[FILLED] == b"t" and json.loads(values["core"])["until"] == 1000 * ms(11)
-        assert number == 0 or [kind for kind, _ in sent if kind != COUNTS] == []
+    taker, files = Process(sharded, tmp_path / "states"), StateFiles(tmp_path / "states")
+    states = {0: written(files, 0, after), **of_shards(files, 0, after, sharded.shards)}
+    assert sorted(states) == [-2, -1, 0] and [state.wakes_ms for state in states.values()] == [0, None, None]
+    for number in states:
+        assert json.loads(taker.values(number, states[number])["core"])["until"] == 1000 * ms(7 if journal else 11)
     # Then they go on as one bucket does that searches itself.
     rows, watermarks = rows_of(range(12, 20)), (ms(11), ms(19))
     found = [b for number in (-1, -2) for b in taker.run(number, rows, watermarks, states[number])[0] if b[0] == FOUND]

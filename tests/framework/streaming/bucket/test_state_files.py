@@ -362,15 +362,16 @@ def test_collect_keeps_what_kept_states_name(tmp_path: Path) -> None:
     # A batch of a process that was killed: a value whose list was never written.
     (bucket(states, 0) / "00000000000000aa.7").write_bytes(LARGE)
     assert states.bytes() == sum(p.stat().st_size for p in tmp_path.glob("*/*"))
-    assert states.collect([{0: second}, {0: third}]) == 3
+    assert states.collect([{0: second, 12: other}, {0: third}]) == 3
     kept = {f"{second}.list", f"{third}.list", f"{first}.0", f"{second}.0", f"{third}.0"}
     assert names(bucket(states, 0)) == kept
-    # Nothing was said about bucket 12: nothing there is known to be dispensable.
     assert names(bucket(states, 12)) == {f"{other}.list", f"{other}.0"}
-    assert states.collect([{0: second}, {0: third}]) == 0
+    assert states.collect([{0: second, 12: other}, {0: third}]) == 0
     assert states.read(0, second)[1] == {"a": LARGE, "b": LARGE}
     assert states.read(0, third)[1] == {"a": OTHER, "b": LARGE}
-    assert states.collect([{0: third, 12: other}]) == 2
+    # Of a bucket that no state names nothing stays; where no state is named at all, nothing is known.
+    assert states.collect([{}]) == 0 and states.collect([{0: third}]) == 4
+    assert names(bucket(states, 12)) == set()
     assert names(bucket(states, 0)) == {f"{third}.list", f"{third}.0", f"{second}.0"}
     assert states.bytes() == sum(p.stat().st_size for p in tmp_path.glob("*/*"))
 

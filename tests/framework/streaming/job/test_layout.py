@@ -14,6 +14,7 @@ from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.ledger import LEDGER
 from skyband.framework.streaming.job.layout import Layout, changed_since, check_sink_location, fitting_job
+from skyband.framework.streaming.job.migrations import Before
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
 from tests.spark.jobs import QUERIES, write_spec
@@ -205,7 +206,7 @@ def test_a_checkpoint_that_lost_a_part_is_refused(plan: Plan, gone: str) -> None
     if gone.startswith("state/"):
         # It has a state in the checkpoint only if an earlier version ran the job last.
         assert fitting_job(plan, layout) is not None
-        layout.save(replace(layout.known(), state="spark"))
+        layout.save(replace(layout.known(), before=Before()))
     with pytest.raises(SkybandError) as e:
         fitting_job(plan, layout)
     assert e.value.code == "SKY-E303" and f"{gone} is gone" in e.value.message

@@ -75,8 +75,9 @@ CHANGED: dict[str, Any] = {
     "partitions": ["2", 0, -1, 2.0, None, True, 10**30], "generation": [1, None, "", "../x", "a/b", "x" * 300], "job": [None, "..", []],
     "fingerprint": [None, [], {"queries": []}, {"queries": {"../x": {}}}, {"states": 1}, {"run": []}], "header": ["x", [1], {}],
     "finishes": [[1], [[1]], [[1, 2, 3]], [["a", "b"]], {}, [[1, 10**40]]], "names": ["2", None, 99], "salt": [1, None],
-    "filling": [1, {}, {"token": "../x", "buckets": []}],
-    "columns": [[["a"]], [1], "x"], "stopping": [None, "x", [1]], "moving": [0, "2", -5], "from_the_future": [1],
+    "new_states": [1, {}, {"batch": "1", "text": "{}"}, *({"batch": 1, "text": t} for t in (2, "[]", '{"x":["a",1]}'))],
+    "before": [1, {"state": "elsewhere"}], "version": [0, -1, "2", 1.5, None],
+    "columns": [[["a"]], [1], "x"], "stopping": [None, "x", [1]], "from_the_future": [1],
 }  # fmt: skip
 
 
@@ -95,7 +96,7 @@ def test_a_field_of_the_job_file_that_does_not_fit_is_named(job: tuple[Path, Lay
 def test_job_files_of_earlier_versions_are_read(job: tuple[Path, Layout]) -> None:
     _, layout = job
     said = json.loads(layout.file.read_text())
-    for gone in ("stopping", "columns", "engine_reads", "filling", "moving", "rules"):
+    for gone in ("stopping", "columns", "engine_reads", "new_states", "before", "version", "rules"):
         said.pop(gone)
         layout.file.write_text(json.dumps(said))
         assert layout.known().generation == "g"

@@ -224,21 +224,23 @@ def test_names_in_a_job_file_lead_nowhere(tmp_path: Path) -> None:
 def test_a_token_in_a_job_file_leads_nowhere(job: tuple[Path, Layout]) -> None:
     _, layout = job
     said = json.loads(layout.file.read_text())
-    layout.file.write_text(json.dumps({**said, "filling": {"token": "x/../../../../victim", "buckets": [0]}}))
-    with pytest.raises(SkybandError, match="SKY-E303"):
-        layout.load()
+    said.pop("version")
+    for filling in ({"token": "x/../../../../victim", "buckets": [0]}, {"token": "x", "buckets": ["../victim"]}, {"token": "x"}):
+        layout.file.write_text(json.dumps({**said, "filling": filling}))
+        with pytest.raises(SkybandError, match=r"SKY-E303.* filling"):
+            layout.load()
 
 
 @pytest.mark.parametrize(
     "shards",
-    [[0, 1], [1, 0], [-2, 2], [3], [2, 2, 2], [], [2, 10**9], [10**30, 2], [2.5, 2], ["2", 2], [True, 2], [None, 2], 2, "2", {"of": 2}],
+    [0, -2, 10**9, 10**30, 2.5, "2", True, None, [], [2], [2, 2], {"of": 2}],
     ids=str,
 )
 def test_numbers_of_shards_that_cannot_be_are_refused(job: tuple[Path, Layout], shards: object) -> None:
     _, layout = job
     said = json.loads(layout.file.read_text())
-    layout.file.write_text(json.dumps({**said, "shards": [2, 3], "resharding": True}))
-    assert layout.known().shards == [2, 3]
+    layout.file.write_text(json.dumps({**said, "shards": 2}))
+    assert layout.known().shards == 2
     layout.file.write_text(json.dumps({**said, "shards": shards}))
     with pytest.raises(SkybandError, match="SKY-E303"):
         layout.load()

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.job.migrations import Before
 from skyband.framework.streaming.job.status import jvm_pid, status_of
 from skyband.framework.tables.schemas import tables
 from skyband.jobs.cli import main
@@ -28,7 +29,7 @@ class Known(Job):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         kept = concealed(fingerprint(self.plan), self.plan, "s")
-        self.layout.save(JobFile(self.plan.job, "g", kept, 2, None, salt="s"))
+        self.layout.save(JobFile(self.plan.job, "g", kept, 2, None, salt="s", before=Before()))
 
 
 def everything(root: Path) -> dict[str, tuple[int, int]]:

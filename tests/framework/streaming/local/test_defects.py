@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import secrets
 import shutil
 import signal
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,17 +25,15 @@ from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.logs import Taken, file_url, last_batch, local_path, taken
 from skyband.framework.sources.watermark_caps import Span
 from skyband.framework.storage import delta_read
-from skyband.framework.streaming.bucket import calls
 from skyband.framework.streaming.bucket.bucket_states import BucketState, last_states, text_of
-from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
-from skyband.framework.streaming.bucket.state_files import BucketFiles, StateFiles
+from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.job import clocks
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, reshaped
+from skyband.framework.streaming.job.layout import JobFile, Layout, reshaped
+from skyband.framework.streaming.job.migrations import Before
 from skyband.framework.streaming.local import loop
 from skyband.framework.streaming.local.engine import LocalEngine
 from skyband.framework.streaming.local.logs import Logs
 from skyband.framework.streaming.local.tasks import Blocks
-from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.run import spark_backlog
 from skyband.framework.streaming.run.batch import Batch
@@ -76,15 +72,6 @@ def layout_of(directory: Path) -> Layout:
 
 def present_states(layout: Layout) -> dict[int, dict[str, bytes]]:
     return {b: StateFiles(layout.state).read(b, state.token)[1] for b, state in last_states(layout.root).items()}
-
-
-def fill(layout: Layout, states: dict[int, dict[str, bytes]], token: str | None = None) -> str:
-    """Leave states for the next batch to take up, as adding a query does. Return the token of the filling."""
-    for bucket, values in states.items():
-        write_state(layout.filling, bucket, values)
-    filling = Waiting(token or secrets.token_hex(8), sorted(states))
-    layout.save(replace(layout.known(), filling=filling))
-    return filling.token
 
 
 def while_reading(spec: Path, do: Callable[[], object], sink: str | None = None, clock: int | None = None) -> list[Batch]:
@@ -127,73 +114,6 @@ def refuse(monkeypatch: pytest.MonkeyPatch, name: str, refused: Path, number: in
         return real(path, *args, **more)
 
     monkeypatch.setattr(os, name, checked)
-
-
-# States that wait in files.
-
-
-def test_states_that_have_been_taken_up_are_not_taken_up_again(tmp_path: Path) -> None:
-    """The job file still names them where the run after it was killed."""
-    directory = tmp_path / "job"
-    spec = write_spec(directory, "max_files: 1, buckets: 2")
-    layout = layout_of(directory)
-    write(directory, "0", [(i, i, "pq"[i % 2], i % 3) for i in range(10)], 0)
-    run(spec)
-    old = present_states(layout)
-    token = fill(layout, old)
-    waiting = stored_states(no_spark, layout, layout.known(), layout.home / "copied")
-    assert waiting == [0, 1] and {b: read_state(layout.home / "copied", b) for b in waiting} == old
-    write(directory, "1", [(100 + i, 12 + i, "pq"[i % 2], 9) for i in range(10)], 1)
-    run(spec)
-    assert layout.known().filling is None
-    present = present_states(layout)
-    assert all(present[b][FILLED] == token.encode() and present[b]["core"] != old[b]["core"] for b in old)
-    fill(layout, old, token)
-    copied = stored_states(no_spark, layout, layout.known(), layout.home / "copied")
-    assert copied == [0, 1] and {b: read_state(layout.home / "copied", b) for b in copied} == present
-
-    def spark() -> NoReturn:
-        raise LookupError("Spark is asked for the states")
-
-    # The same where Spark keeps them.
-    with pytest.raises(LookupError):
-        stored_states(spark, layout, replace(layout.known(), state="spark"), layout.home / "copied")
-    # And for the next run.
-    write(directory, "2", [(200 + i, 22 + i, "pq"[i % 2], i % 4) for i in range(10)], 2)
-    run(spec, finish=True)
-    rows: list[Row] = [(i, i, "pq"[i % 2], i % 3) for i in range(10)]
-    later: list[list[Row]] = [
-        [(100 + i, 12 + i, "pq"[i % 2], 9) for i in range(10)],
-        [(200 + i, 22 + i, "pq"[i % 2], i % 4) for i in range(10)],
-    ]
-    expected = rehearsed(spec, [rows, *later], True)
-    assert tables(lambda name: table(directory, name), ["best"]) == tables(expected.tables().__getitem__, ["best"])
-
-
-def test_buckets_are_read_once_in_a_run_that_fills_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = tmp_path / "job"
-    spec = write_spec(directory, "max_files: 1, buckets: 2")
-    layout = layout_of(directory)
-    write(directory, "0", [(i, i, "pq"[i % 2], i % 3) for i in range(10)], 0)
-    run(spec)
-    fill(layout, present_states(layout))
-    for n in range(1, 6):
-        write(directory, str(n), [(100 * n + i, 12 * n + i, "pq"[i % 2], i % 3) for i in range(10)], n)
-    reads, fills = Counter[int](), Counter[int]()
-    real_read, real_fill = StateFiles.read, read_state
-
-    def read(self: StateFiles, bucket: int, token: str) -> tuple[BucketFiles, dict[str, bytes]]:
-        reads[bucket] += 1
-        return real_read(self, bucket, token)
-
-    def filled(where: Path, bucket: int) -> dict[str, bytes]:
-        fills[bucket] += 1
-        return real_fill(where, bucket)
-
-    monkeypatch.setattr(StateFiles, "read", read)
-    monkeypatch.setattr(calls, "read_state", filled)
-    assert len(run(spec)) >= 5
-    assert reads == fills == {0: 1, 1: 1}
 
 
 # Clocks of an earlier generation.
@@ -661,12 +581,12 @@ def test_tasks_are_nothing_to_a_state_and_shards_are_made_first(tmp_path: Path, 
     plan, layout = load_plan(str(spec)), layout_of(directory)
     job = layout.known()
     monkeypatch.setenv(TASKS, "4")
-    for keeper in ("files", "spark"):
-        kept = replace(job, state=keeper)
-        assert [reshaped(plan, made, layout) for made in (kept, replace(kept, partitions=9), replace(kept, moving=3))] == [[], [], []]
+    for before in (None, Before(), Before(moving=3)):
+        kept = replace(job, before=before)
+        assert [reshaped(plan, made, layout) for made in (kept, replace(kept, partitions=9))] == [[], []]
         # Whichever engine goes on, and with as many shards as its plan asks for.
-        assert reshaped(plan, replace(kept, shards=[2, 1]), layout) == ["run.shards was 2, now 1: the state of shards is made first"]
-        assert reshaped(replace(plan, shards=2), replace(kept, shards=[2, 1]), layout) == []
+        assert reshaped(plan, replace(kept, shards=2), layout) == ["run.shards was 2, now 1: the state of shards is made first"]
+        assert reshaped(replace(plan, shards=2), replace(kept, shards=2), layout) == []
     # Buckets are divided whichever engine runs the job.
     (said,) = reshaped(replace(plan, buckets=2 * plan.buckets), job, layout)
     assert "run.buckets" in said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -17,14 +16,17 @@ from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.growth import additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.protocol import CORRUPT
-from skyband.framework.streaming.bucket.fill_files import read_state, write_state
+from skyband.framework.streaming.bucket.bucket_states import BucketState, last_states, parsed
+from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.edits import addable
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
 from skyband.framework.streaming.rebuild import add_queries
 from skyband.framework.streaming.rebuild.add_queries import Fill
+from skyband.framework.streaming.rebuild.new_states import read, written
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.config import HostConfig
+from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
@@ -66,45 +68,51 @@ def driven(plan: Plan, bucket: int) -> Driven:
     return made
 
 
-def sent(fill: Fill, rows: list[Row], size: int) -> dict[tuple[int, str], list[bytes]]:
-    """By bucket and kind, what the task sends."""
+def begun(plan: Plan, layout: Layout) -> dict[int, BucketState]:
+    """The states of both buckets, after all rows."""
+    files = StateFiles(layout.state)
+    return {bucket: written(files, bucket, driven(plan, bucket).state) for bucket in (0, 1)}
+
+
+def sent(fill: Fill, rows: list[Row], size: int) -> list[Block]:
+    """What the task sends."""
     table = table_of(fill.config, rows)
     table = table.append_column(CORRUPT, pa.nulls(len(rows), pa.string())).append_column(REASON, pa.nulls(len(rows), pa.string()))
-    out: dict[tuple[int, str], list[bytes]] = {}
-    for batch in fill(iter(table.to_batches(max_chunksize=size))):
-        for row in batch.to_pylist():
-            out.setdefault((row["bucket"], row["kind"]), []).append(row["data"])
-    return out
+    batches = fill(iter(table.to_batches(max_chunksize=size)))
+    return [(row["kind"], row["data"]) for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_buckets_one_after_the_other_each_from_its_own_state(plans: tuple[Plan, Plan], tmp_path: Path, size: int) -> None:
     old, new = plans
     found = found_in(old, new)
-    for bucket in (0, 1):
-        write_state(tmp_path / "was", bucket, driven(old, bucket).state)
-    got = sent(Fill(HostConfig.of(new, (), "test"), found, tmp_path, {}), of_bucket(0) + of_bucket(1), size)
+    layout = Layout(str(tmp_path))
+    got = sent(Fill(HostConfig.of(new, (), "test"), found, layout, begun(old, layout), None, {}), of_bucket(0) + of_bucket(1), size)
+    states = [parsed(data) for kind, data in got if kind == "done"]
+    assert [sorted(state) for state in states] == [[0], [1]]
     for bucket in (0, 1):
         alone = driven(old, bucket)
         told = set(alone.told)
         filled(alone, new, of_bucket(bucket), random.Random(1))
-        assert got[bucket, "done"] == [b""] and read_state(tmp_path / "filling", bucket) == alone.state
+        assert read(layout, bucket, states[bucket][bucket]) == alone.state
         for kind in ("changes:near1", "changes:slow"):
             assert kind not in told
-            rows = [r for data in got[bucket, kind] for r in bytes_table(data).to_pylist()]
+            rows = [r for k, data in got if k == kind for r in bytes_table(data).to_pylist() if r["grp"] == "pq"[bucket]]
             assert rows == alone.told[kind] and rows
-    assert not any(kind == "changes:near2" for _, kind in got)
+    assert not any(kind == "changes:near2" for kind, _ in got)
 
 
 def test_rows_that_are_not_those_of_the_job_are_told_by_the_task(plans: tuple[Plan, Plan], tmp_path: Path) -> None:
     old, new = plans
-    for bucket in (0, 1):
-        write_state(tmp_path / "was", bucket, driven(old, bucket).state)
-    got = sent(Fill(HostConfig.of(new, (), "test"), found_in(old, new), tmp_path, {}), of_bucket(0) + of_bucket(1)[3:], 9)
-    assert (0, "done") in got and (1, "done") not in got
-    code, said, hint = json.loads(got[1, "refused"][0])
+    layout = Layout(str(tmp_path))
+    got = sent(
+        Fill(HostConfig.of(new, (), "test"), found_in(old, new), layout, begun(old, layout), None, {}), of_bucket(0) + of_bucket(1)[3:], 9
+    )
+    (done,) = (parsed(data) for kind, data in got if kind == "done")
+    assert list(done) == [0] and got[-1][0] == "refused"
+    code, said, hint = json.loads(got[-1][1])
     assert code == "SKY-E581" and "rows, but the job has accepted" in said and "skyband rebuild" in hint
-    assert not (tmp_path / "filling" / "1").exists()
+    assert len(list((layout.state / "1").glob("*.list"))) == 1
 
 
 @pytest.mark.parametrize("kind", ["pairs", *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS if k != "pairs")])
@@ -114,8 +122,7 @@ def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path:
     rows = of.rows(4, 150)
     fresh, spec = of.write(tmp_path / "fresh", 1), of.every_other_query().write(tmp_path / "job", 1)
     small.make(fresh, rows)
-    states = tmp_path / "states"
-    plan = small.make(spec, rows, states)
+    plan = small.make(spec, rows, states=True)
     job = JobFile(plan.job, "g", concealed(fingerprint(plan), plan, "s"), 2, None, salt="s")
     spec.write_text(fresh.read_text().replace(str(tmp_path / "fresh"), str(tmp_path / "job")))
     new, layout = load_plan(str(spec)), Layout(plan.sink)
@@ -126,20 +133,13 @@ def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path:
     found = additions(job.fingerprint, new, "s")
     assert found is not None and addable(new, layout, job) == found
 
-    def were(start: object, layout: Layout, job: JobFile, directory: Path) -> list[int]:
-        shutil.copytree(states, directory)
-        return sorted(int(p.name) for p in states.iterdir())
-
-    def run(start: object, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
+    def run(start: object, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[Block]:
         table = small._rows(plan, rows).sort_by(plan.intake.event_time)
         for bucket in range(plan.buckets):
             mine = [k % plan.buckets == bucket for k in table["__k1"].to_pylist()] if "__k1" in table.column_names else [True] * len(table)
             begun = fill.begun(bucket)
-            for kind_, data in [*begun.take(table.filter(pa.array(mine))), *fill.ended(begun)]:
-                yield bucket, kind_, data
-            yield bucket, "done", b""
+            yield from [*begun.take(table.filter(pa.array(mine))), *fill.ended(begun)]
 
-    monkeypatch.setattr(add_queries, "stored_states", were)
     monkeypatch.setattr(add_queries, "_run", run)
     monkeypatch.setattr(add_queries, "cache_key", lambda *_: "test")
     before = {q: table_of_job(tmp_path / "job", f"{q}_changes") for q in job.fingerprint["queries"]}
@@ -147,7 +147,8 @@ def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path:
     for query, was in before.items():
         assert table_of_job(tmp_path / "job", f"{query}_changes").equals(was)
     kept = layout.known()
-    assert changed_since(new, layout) == [] and kept.generation == "g" and kept.fill_buckets == tuple(range(plan.buckets))
+    assert changed_since(new, layout) == [] and kept.generation == "g" and kept.new_states is not None
+    assert sorted(last_states(layout.root, kept.new_states)) == list(range(plan.buckets)) and kept.new_states.batch == small.BATCHES
     assert not layout.added.exists() and check(new, layout, kept).losses == []
     _, unequal = differences(tmp_path / "job", tmp_path / "fresh")
     assert unequal == ["runs"], "it counts no change of before"

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
@@ -14,18 +13,20 @@ from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.growth import Growth, growth, kept_buckets
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.bucket.fill_files import read_state
+from skyband.framework.streaming.bucket.bucket_states import last_states
 from skyband.framework.streaming.job import generations
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.edits import edited
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, fitting_job
 from skyband.framework.streaming.rebuild import rebucket
+from skyband.framework.streaming.rebuild.new_states import read
 from skyband.framework.tables.schemas import tables
 from skyband.jobs.spec import load_plan
 from skyband.operators.skyline.configuration import SkylineConfiguration
 from tests.framework.streaming import checkpoints
+from tests.framework.streaming.local.test_loop import run, write, write_spec
 from tests.framework.verify import small
-from tests.spark.equality import differences
+from tests.spark.equality import assert_equal_tables, differences
 from tests.spark.jobs import sorted_rows
 from tests.spark.jobs import table as table_of_job
 from tests.spark.kinds import KINDS
@@ -38,15 +39,15 @@ Edit = Callable[[str], Plan]
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job in 3 buckets that has run, with its states beside it."""
     directory = Path(tmp_path_factory.mktemp("ran"))
-    small.make(OF.write(directory / "job", 1), OF.rows(4, 150), directory / "states")
+    small.make(OF.write(directory / "job", 1), OF.rows(4, 150), states=True)
     return directory
 
 
 @pytest.fixture
-def job(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Edit:
+def job(ran: Path, tmp_path: Path) -> Edit:
     """A copy of that job; what gives its plan with something else for ``buckets: 3``. Its states are on the disk."""
     shutil.copytree(ran, tmp_path, dirs_exist_ok=True)
-    spec, states = tmp_path / "job" / "spec.yaml", tmp_path / "states"
+    spec = tmp_path / "job" / "spec.yaml"
     spec.write_text(spec.read_text().replace(str(ran), str(tmp_path)))
     plan = load_plan(str(spec))
     layout = Layout(plan.sink)
@@ -54,12 +55,6 @@ def job(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Edit:
     for batch in range(small.BATCHES + 1):
         checkpoints.write(layout.root.parent / "in" / f"{batch}.csv", "")
     checkpoints.make(layout.home, batches=small.BATCHES + 1)
-
-    def stored(spark: object, layout: Layout, job: JobFile, directory: Path) -> list[int]:
-        shutil.copytree(states, directory)
-        return sorted(int(p.name) for p in states.iterdir())
-
-    monkeypatch.setattr(rebucket, "stored_states", stored)
     text = spec.read_text()
 
     def edit(instead: str) -> Plan:
@@ -77,22 +72,24 @@ def never(text: str) -> None:
 def test_the_tables_are_those_of_a_job_that_had_all_buckets(job: Edit, tmp_path: Path) -> None:
     fresh = OF.write(tmp_path / "fresh", 1)
     fresh.write_text(fresh.read_text().replace("buckets: 3", "buckets: 12"))
-    small.make(fresh, OF.rows(4, 150), tmp_path / "fresh_states")
+    small.make(fresh, OF.rows(4, 150))
     assert differences(tmp_path / "job", tmp_path / "fresh", same_cuts=False)[1]
     plan = job("buckets: 12")
     layout = Layout(plan.sink)
     was = fitting_job(plan, layout)
     assert was is not None and changed_since(plan, layout) == []
     moved = edited(plan)
-    assert (moved.verdict, moved.fits, moved.differences) == ("buckets", True, ["run.buckets was 3, now 12"]) and moved.moves
-    of, now = rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, was, never)
-    assert of is plan and now == layout.load() and now.fingerprint["run"]["buckets"] == 12 and now.filling is not None
-    assert {b % 3 for b in now.fill_buckets} == {0, 1, 2} and {0, 1, 2} < set(now.fill_buckets)
-    for bucket in now.fill_buckets:
-        assert set(read_state(layout.filling, bucket)) >= {"core", "keys", "pending"}
+    assert (moved.verdict, moved.fits, moved.differences) == ("buckets", True, ["run.buckets was 3, now 12"])
+    assert moved.moves == sum(p.stat().st_size for p in layout.state.rglob("*") if p.is_file()) > 0
+    of, now = rebucket.rebucket_job(plan, layout, was, never)
+    assert of is plan and now == layout.load() and now.fingerprint["run"]["buckets"] == 12 and now.new_states is not None
+    states = last_states(layout.root, now.new_states)
+    assert now.new_states.batch == small.BATCHES and {b % 3 for b in states} == {0, 1, 2} and max(states) > 2
+    for bucket, state in states.items():
+        assert set(read(layout, bucket, state)) >= {"core", "keys", "pending"}
     assert differences(tmp_path / "job", tmp_path / "fresh", same_cuts=False)[1] == []
     assert not layout.added.exists() and check(plan, layout, now).losses == [] and edited(plan).verdict == "nothing"
-    assert rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, now, never) == (plan, now), "once is enough"
+    assert rebucket.rebucket_job(plan, layout, now, never) == (plan, now), "once is enough"
     assert [d.text() for d in small.found(plan, OF.rows(4, 150))] == []
 
 
@@ -105,13 +102,14 @@ def test_killed_at_any_step_it_has_happened_or_not(job: Edit, tmp_path: Path, mo
 
     def now() -> tuple[object, ...]:
         found = layout.known()
-        files = sorted(int(p.name) for p in layout.filling.iterdir())
+        states = last_states(layout.root, found.new_states)
+        values = {bucket: read(layout, bucket, state) for bucket, state in states.items()}
         rows = [sorted_rows(table_of_job(tmp_path / "job", name)) for name in bucketed]
-        return found.fingerprint, found.fill_buckets, files, rows, check(plan, layout, found).losses
+        return found.fingerprint, values, rows, check(plan, layout, found).losses
 
-    rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, layout.known(), never)
+    rebucket.rebucket_job(plan, layout, layout.known(), never)
     whole, steps = now(), 0
-    assert len(bucketed) > 1 and any(whole[3:4])
+    assert len(bucketed) > 1 and any(whole[2:3])
     happened = {False: 0, True: 0}
     while True:
         shutil.rmtree(layout.root)
@@ -127,7 +125,7 @@ def test_killed_at_any_step_it_has_happened_or_not(job: Edit, tmp_path: Path, mo
             m.setattr(rebucket, "failpoint", killed)
             m.setattr(generations, "failpoint", killed)
             try:
-                rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, layout.known(), never)
+                rebucket.rebucket_job(plan, layout, layout.known(), never)
                 break
             except KeyboardInterrupt:
                 steps += 1
@@ -135,7 +133,7 @@ def test_killed_at_any_step_it_has_happened_or_not(job: Edit, tmp_path: Path, mo
         generations.settle(layout)
         job_then = layout.known()
         happened[job_then.fingerprint["run"]["buckets"] == 12] += 1
-        assert rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, job_then, never)[1].filling is not None
+        assert rebucket.rebucket_job(plan, layout, job_then, never)[1].new_states is not None
         assert now() == whole
     assert happened[False] == 1 and happened[True] > 8, "all but before the swap"
 
@@ -145,7 +143,7 @@ def test_an_unfinished_batch_is_repeated_first(job: Edit) -> None:
     layout = Layout(plan.sink)
     checkpoints.plan(layout.home, small.BATCHES + 1)
     was, said = layout.known(), list[str]()
-    of, now = rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, was, said.append)
+    of, now = rebucket.rebucket_job(plan, layout, was, said.append)
     assert of.buckets == 3 and now == was == layout.load()
     assert said == [f"batch {small.BATCHES + 1} is unfinished: run.buckets is 3 in this run, and 6 from the next one on"]
 
@@ -155,7 +153,7 @@ def test_a_run_that_was_stopped_is_ended_first(job: Edit, monkeypatch: pytest.Mo
     layout = Layout(plan.sink)
     monkeypatch.setattr(rebucket, "batches_behind", lambda of: 2 if of == layout.root else 0)
     was, said = layout.known(), list[str]()
-    of, now = rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, was, said.append)
+    of, now = rebucket.rebucket_job(plan, layout, was, said.append)
     assert of.buckets == 3 and now == was == layout.load()
     assert said == ["the last run was stopped before its end: run.buckets is 3 in this run, and 6 from the next one on"]
 
@@ -194,3 +192,19 @@ def test_the_number_is_known_where_it_came_from_the_environment(job: Edit) -> No
     assert not isinstance(kept["run"]["buckets"], int)
     assert kept_buckets(kept, "salt") == 3 and growth(kept, plan, "salt") == Growth(3, 6)
     assert kept_buckets({"run": {"buckets": "given"}}, "salt") == 0
+
+
+def test_rows_that_wait_come_along_though_their_keys_are_new(tmp_path: Path) -> None:
+    """A bucket that gets no key but a row of one that has not been processed yet."""
+    rows = [(i, i / 10, f"key {i}", i) for i in range(20)]
+    for name in ("job", "alone"):
+        spec = write_spec(tmp_path / name, f"buckets: {16 if name == 'alone' else 2}")
+        write(tmp_path / name, "0", rows, 0)
+        run(spec)
+    spec = tmp_path / "job" / "spec.yaml"
+    assert table_of_job(tmp_path / "job", "runs")["pending"].to_pylist() == [20]
+    spec.write_text(spec.read_text().replace("buckets: 2", "buckets: 16"))
+    for name in ("job", "alone"):
+        run(tmp_path / name / "spec.yaml", finish=True)
+    assert_equal_tables(tmp_path / "job", tmp_path / "alone", same_cuts=False)
+    assert table_of_job(tmp_path / "job", "best_changes").num_rows == 20

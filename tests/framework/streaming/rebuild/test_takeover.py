@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.bucket.bucket_states import parsed
 from skyband.framework.streaming.bucket.calls import HeldBuckets, Packed, Watermarks, calls
-from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
 from skyband.framework.streaming.bucket.state_files import StateFiles
-from skyband.framework.streaming.job import generations
-from skyband.framework.streaming.job.consistency import Found
-from skyband.framework.streaming.job.filling import filling
-from skyband.framework.streaming.job.generations import settle
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.job.migrations import Before, Filling
 from skyband.framework.streaming.rebuild import takeover
 from skyband.framework.streaming.rebuild.takeover import taken_over
 from skyband.framework.streaming.rows.blocks import table_bytes
@@ -32,8 +28,8 @@ from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
 
 DONE = 1
 """The last batch that is done."""
-WHOLE, HALF = Found(DONE, DONE, {"runs": DONE}), Found(DONE + 1, DONE, {"runs": DONE, "best_changes": DONE + 1})
-UNTOUCHED = Found(DONE + 1, DONE, {"runs": DONE})
+WHOLE, HALF = False, True
+"""Whether tables have a part of a batch."""
 
 
 class Killed(BaseException):
@@ -87,7 +83,7 @@ def layout(tmp_path: Path) -> Layout:
     made = Layout(str(tmp_path / "out"))
     checkpoints.write(made.root / "best_changes" / "_delta_log" / "0.json", "a table")
     checkpoints.make(made.home, batches=DONE + 1)
-    made.save(JobFile("j", "g", {"queries": {}, "states": {}}, 2, None, salt="s", state="spark", engine_reads="its files are odd"))
+    made.save(JobFile("j", "g", {"queries": {}, "states": {}}, 2, None, salt="s", before=Before(), engine_reads="its files are odd"))
     return made
 
 
@@ -98,34 +94,44 @@ def everything(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
+def states_of(layout: Layout, job: JobFile) -> dict[int, dict[str, bytes]]:
+    assert job.new_states is not None and job.new_states.batch == DONE
+    states = parsed(job.new_states.text)
+    assert all(state.wakes_ms == 0 for state in states.values()), "each runs in the next batch"
+    return {bucket: StateFiles(layout.state).read(bucket, state.token)[1] for bucket, state in states.items()}
+
+
 def assert_taken_over(layout: Layout, job: JobFile) -> None:
-    assert layout.known() == job and (job.state, job.engine_reads, job.fill_buckets) == ("files", "", (0, 3))
-    assert {bucket: read_state(layout.filling, bucket) for bucket in job.fill_buckets} == STATES
-    assert not layout.added.exists() and not (layout.checkpoint / "state").exists()
+    assert layout.known() == job and (job.before, job.spark_keeps, job.engine_reads) == (None, False, "")
+    assert states_of(layout, job) == STATES
+    assert not (layout.checkpoint / "state").exists() and not (layout.home / "filling").exists()
     assert (layout.root / "best_changes" / "_delta_log" / "0.json").read_text() == "a table"
     assert (layout.checkpoint / "commits" / str(DONE)).exists()
+    assert [p.name for p in layout.control.glob("*.json")] == [f"wake-states-{DONE}.json"]
 
 
-@pytest.mark.parametrize("found", [WHOLE, UNTOUCHED])
-def test_states_of_spark_become_files_that_wait_to_be_taken_up(layout: Layout, found: Found) -> None:
+@pytest.mark.parametrize("planned", [False, True])
+def test_states_of_spark_become_files(layout: Layout, planned: bool) -> None:
     """A batch that was planned and of which no table has a row is repeated by this version."""
-    if found is UNTOUCHED:
+    if planned:
         checkpoints.plan(layout.home, DONE + 1)
     store = Store(STATES)
-    assert_taken_over(layout, taken_over(store.start, layout, layout.known(), found))
+    assert_taken_over(layout, taken_over(store.start, layout, layout.known(), WHOLE))
     assert store.asked == 1
     # That was all: the next run finds it done.
     after = everything(layout.root)
-    assert taken_over(no_spark, layout, layout.known(), found) == layout.known()
+    assert taken_over(no_spark, layout, layout.known(), WHOLE) == layout.known()
     assert everything(layout.root) == after
 
 
-def test_a_job_whose_state_is_in_files_only_loses_what_spark_kept_before(layout: Layout) -> None:
-    """A run was killed between the swap and the end of taking the job over."""
-    layout.save(replace(layout.known(), state="files"))
+def test_a_job_whose_state_is_in_files_only_loses_what_was_before(layout: Layout) -> None:
+    """A run was killed before the end of taking the job over."""
+    layout.save(replace(layout.known(), before=None))
+    checkpoints.write(layout.home / "filling" / "0", "a state")
     before = everything(layout.root)
     assert taken_over(no_spark, layout, layout.known(), HALF) == layout.known()
-    assert everything(layout.root) == {name: data for name, data in before.items() if not name.startswith("_skyband/checkpoint/state/")}
+    former = ("_skyband/checkpoint/state/", "_skyband/filling/")
+    assert everything(layout.root) == {name: data for name, data in before.items() if not name.startswith(former)}
     assert taken_over(no_spark, layout, layout.known(), WHOLE) == layout.known()
 
 
@@ -135,7 +141,7 @@ def test_what_only_the_earlier_version_can_complete_is_left_to_it(layout: Layout
     if what == "committed":
         checkpoints.plan(layout.home, DONE + 1)
     else:
-        job = replace(job, moving=7 if what == "moving" else None, resharding=what == "resharding")
+        job = replace(job, before=Before(moving=7 if what == "moving" else None, resharding=what == "resharding"))
         layout.save(job)
     before = everything(layout.root)
     with pytest.raises(SkybandError, match="only that version can complete it") as e:
@@ -154,52 +160,50 @@ def test_a_state_that_is_cut_off_is_not_taken_over(layout: Layout) -> None:
     assert_taken_over(layout, taken_over(Store(STATES).start, layout, layout.known(), WHOLE))
 
 
-def test_states_that_have_not_been_taken_up_yet_are_those_of_the_job(layout: Layout) -> None:
-    """Queries were added by the earlier version, and no batch has run since: Spark's store has the states before that."""
-    for bucket, values in STATES.items():
-        write_state(layout.filling, bucket, values)
-    layout.save(replace(layout.known(), filling=Waiting("earlier", [0, 3])))
-    job = taken_over(no_spark, layout, layout.known(), WHOLE)
-    assert_taken_over(layout, job)
-    assert job.filling is not None and job.filling.token != "earlier"
+def write_filling(layout: Layout, states: dict[int, dict[str, bytes]]) -> None:
+    (layout.home / "filling").mkdir()
+    for bucket, values in states.items():
+        table = pa.table({"name": pa.array(values, pa.string()), "value": pa.array(values.values(), pa.large_binary())})
+        (layout.home / "filling" / str(bucket)).write_bytes(table_bytes(table))
 
 
-def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[None]:
-    hits = 0
-
-    def failpoint(name: str) -> None:
-        nonlocal hits
-        hits += 1
-        if hits == at:
-            raise Killed
-
-    monkeypatch.setattr(takeover, "failpoint", failpoint)
-    monkeypatch.setattr(generations, "failpoint", failpoint)
-    yield
-    monkeypatch.undo()
+@pytest.mark.parametrize("keeper", ["spark", "files"])
+def test_states_that_waited_to_be_loaded_are_those_of_the_job(layout: Layout, keeper: Any) -> None:
+    """Queries were added by the earlier version, and no batch has run since: what else keeps states has those before that."""
+    write_filling(layout, STATES)
+    job = replace(layout.known(), before=Before(keeper, Filling("earlier", [0, 3])), engine_reads="")
+    layout.save(job)
+    assert_taken_over(layout, taken_over(no_spark, layout, layout.known(), WHOLE))
 
 
-@pytest.mark.parametrize("at", range(1, 12))
-def test_killed_at_every_step_it_is_as_before_or_taken_over(layout: Layout, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    before, ended = everything(layout.root), True
-    for _ in killing(monkeypatch, at):
-        try:
-            taken_over(Store(STATES).start, layout, layout.known(), WHOLE)
-        except Killed:
-            ended = False
-    # As a run begins: a swap that was begun is completed.
-    swapped = settle(layout)
-    if at == 1:
-        # Before the swap nothing of the job has changed.
-        assert not swapped and {n: d for n, d in everything(layout.root).items() if not n.startswith("_skyband/added/")} == before
+def test_a_file_of_states_that_waited_and_is_lost_ends_the_run(layout: Layout) -> None:
+    write_filling(layout, {0: STATES[0]})
+    layout.save(replace(layout.known(), before=Before("files", Filling("earlier", [0, 3]))))
+    before = everything(layout.root)
+    with pytest.raises(SkybandError, match=r"SKY-E303.*filling/3 cannot be read"):
+        taken_over(no_spark, layout, layout.known(), WHOLE)
+    assert {n: d for n, d in everything(layout.root).items() if n in before and not n.startswith("_skyband/state/")} == before
+
+
+@pytest.mark.parametrize("point", ["made", "saved"])
+def test_killed_at_every_step_it_is_as_before_or_taken_over(layout: Layout, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    before = everything(layout.root)
+
+    def killed(*_: object) -> NoReturn:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(takeover, *(("failpoint", killed) if point == "made" else ("remove_tree", killed)))
+        taken_over(Store(STATES).start, layout, layout.known(), WHOLE)
+    left = {n: d for n, d in everything(layout.root).items() if not n.startswith(("_skyband/state/", "_skyband/control/wake-"))}
+    assert (left == before) == (point == "made")
     store = Store(STATES)
     assert_taken_over(layout, taken_over(store.start, layout, layout.known(), WHOLE))
-    assert store.asked == (0 if swapped or ended else 1)
-    assert not ended or at > 2, "all steps are tried"
+    assert store.asked == (point == "made")
 
 
 def test_buckets_go_on_byte_for_byte(layout: Layout, tmp_path: Path) -> None:
-    """What Spark kept is the state of the same bucket: the next batch with a row of the control source takes it up."""
+    """What Spark kept is the state of the same bucket."""
     plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
     config = replace(HostConfig.of(plan, (), "test"), buckets=2)
 
@@ -210,15 +214,15 @@ def test_buckets_go_on_byte_for_byte(layout: Layout, tmp_path: Path) -> None:
     alone.run([rows(range(12))], 0, 11 * MINUTE // 1000)
     values, _ = alone.save()
     job = taken_over(Store({1: values}, size=1000).start, layout, layout.known(), WHOLE)
-    config = replace(config, filling=filling(layout, job))
-    packed = Packed(controlled=True)
+    assert job.new_states is not None
+    packed = Packed()
     packed.rows[1].append(("rows", rows(range(12, 16))))
-    (call,) = calls(packed, None, config, watermarks := Watermarks(11 * MINUTE // 1000, 15 * MINUTE // 1000))
+    states = parsed(job.new_states.text)
+    (call,) = calls(packed, states, config, watermarks := Watermarks(11 * MINUTE // 1000, 15 * MINUTE // 1000))
     held = HeldBuckets(config, StateFiles(layout.state))
     *blocks, (kind, last) = held.run(call, watermarks)
     sent = [block for block in blocks if block[0] != "counts"]
     assert kind == "state" and sent == [block for block in alone.run([rows(range(12, 16))], *watermarks) if block[0] != "counts"]
     saved, expected = StateFiles(layout.state).read(1, parsed(last)[1].token)[1], values | alone.save()[0]
-    assert saved.pop(FILLED) == job.filling.token.encode() if job.filling else False
     assert json.loads(saved.pop("core")) == json.loads(expected.pop("core"))
     assert {name: saved[name] for name in expected if name in saved} == {name: expected[name] for name in expected if name in saved}

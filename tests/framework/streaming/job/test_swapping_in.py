@@ -1,35 +1,26 @@
-"""What queries that have come leave is swapped in whole, wherever that is killed; buckets then run to take their states up."""
+"""What queries that have come leave is swapped in whole, wherever that is killed."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.messages import FLUSH
-from skyband.framework.base.reasons import CONTROL, REASON
-from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.storage.sinks import SWAP_JOURNAL
-from skyband.framework.streaming.bucket.calls import Packed, Watermarks, calls
-from skyband.framework.streaming.bucket.fill_files import read_state, write_state
+from skyband.framework.streaming.bucket.bucket_states import NewStates
 from skyband.framework.streaming.job import generations
-from skyband.framework.streaming.job.filling import filling, order, taken_up
 from skyband.framework.streaming.job.generations import GONE, settle, staged, swap_in
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
-from skyband.framework.streaming.rows.config import Filling, HostConfig
-from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
 from skyband.framework.streaming.rows.tokens import key_of
 from skyband.framework.tables.delta.ownership import Owner
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.bucket.test_bucket import SPEC
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
 
-STEPS = 12
+STEPS = 11
 """Fail points of a swap of this kind."""
 
 
@@ -45,14 +36,17 @@ def own_tables() -> Iterator[None]:
         yield
 
 
-def job_file(filling: Waiting | None) -> JobFile:
-    queries = {"old": {}} if filling is None else {"old": {}, "new": {}}
-    return JobFile("j", "g", {"queries": queries, "states": {"old": {}, "lost": {}}}, 2, None, filling=filling)
+NEW = NewStates(1, '{"0":["0123456789abcdef",0],"3":["0123456789abcdef",null]}')
+
+
+def job_file(new: NewStates | None) -> JobFile:
+    queries = {"old": {}} if new is None else {"old": {}, "new": {}}
+    return JobFile("j", "g", {"queries": queries, "states": {"old": {}, "lost": {}}}, 2, None, new_states=new)
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """A job with a query and its skyband; beside it a query that has come, the skyband of both, states."""
+    """A job with a query and its skyband; beside it a query that has come, the skyband of both, and the states."""
     made, added = Layout(str(tmp_path / "out")), Layout(str(tmp_path / "out" / "_skyband" / "added"))
     for name in ("old", "old_changes", "old_skyband", "lost_skyband", "heads"):
         checkpoints.write(made.root / name / "_delta_log" / "0.json", "before")
@@ -61,9 +55,7 @@ def layout(tmp_path: Path) -> Layout:
     made.save(job_file(None))
     checkpoints.write(made.rest, "{}")
     checkpoints.write(made.checkpoint / "metadata", "before")
-    added.save(job_file(Waiting("t", [0, 3])))
-    write_state(added.filling, 0, {"core": b"0"})
-    write_state(added.filling, 3, {"core": b"3"})
+    added.save(job_file(NEW))
     return made
 
 
@@ -75,8 +67,7 @@ def assert_swapped(layout: Layout) -> None:
     assert said == {
         "old": "before", "old_changes": "before", "heads": "before", "new": "added", "new_changes": "added", "old_skyband": "added",
     }  # fmt: skip
-    job = layout.known()
-    assert job.fill_buckets == (0, 3) and [read_state(layout.filling, b)["core"] for b in job.fill_buckets] == [b"0", b"3"]
+    assert layout.known().new_states == NEW
     assert not any(p.exists() for p in (layout.added, layout.home / GONE, layout.home / SWAP_JOURNAL, layout.rest))
     assert (layout.checkpoint / "metadata").read_text() == "before"
 
@@ -137,38 +128,7 @@ def test_something_in_the_way_of_a_table_stops_it(layout: Layout) -> None:
     checkpoints.write(layout.root / "new" / "theirs.txt", "x")
     with pytest.raises(SkybandError, match="SKY-E202"):
         swap_in(layout, TABLES, LEAVING)
-    assert layout.known().filling is None and not (layout.home / SWAP_JOURNAL).exists()
-
-
-def test_states_are_taken_up_when_the_batch_with_the_row_for_it_is_done(layout: Layout) -> None:
-    swap_in(layout, TABLES, LEAVING)
-    checkpoints.make(layout.home, batches=2)
-    job = order(layout, layout.known())
-    assert filling(layout, job) == Filling(str(layout.filling), "t", (0, 3))
-    row = layout.wake("t")
-    assert json.loads(row.read_text()) == {"at": "1970-01-01T00:00:00.000+00:00"}
-    checkpoints.write(layout.checkpoint / "sources" / "1" / "0", 'v1\n{"path":"%s","timestamp":1,"batchId":0}' % row.as_uri())  # noqa: UP031
-    assert taken_up(layout, job).filling is not None, "it is planned and not done"
-    checkpoints.write(layout.checkpoint / "offsets" / "2", 'v1\n{"batchWatermarkMs":0}\n{"logOffset":2}\n{"logOffset":0}')
-    assert taken_up(layout, job).filling is not None
-    checkpoints.write(layout.checkpoint / "commits" / "2", 'v1\n{"nextBatchWatermarkMs":0}')
-    assert taken_up(layout, job).filling is None and layout.known().filling is None and not layout.filling.exists()
-    assert order(layout, layout.known()) == layout.known()
-
-
-@pytest.mark.parametrize("reason", [CONTROL, FLUSH])
-def test_a_row_of_the_control_source_runs_the_buckets_that_wait(tmp_path: Path, reason: str) -> None:
-    """Who then runs is tested in tests/framework/streaming/bucket/test_calls.py."""
-    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
-    config = replace(HostConfig.of(plan, (), "test", Filling("x", "t", (2, 5))), buckets=6)
-    row = pa.table({f.name: pa.nulls(1, f.type) for f in config.row_schema()}).append_column(CORRUPT, pa.nulls(1, pa.string()))
-    packed = Packed()
-    for block in Pack(config)(iter(row.append_column(REASON, pa.array([reason])).to_batches())):
-        for m in block.to_pylist():
-            packed.add(m["node"], m["bucket"], m["kind"], m["data"])
-    assert (packed.controlled, packed.flush, dict(packed.rows)) == (True, reason == FLUSH, {})
-    assert [call.number for call in calls(packed, None, config, Watermarks(0, 0))] == [2, 5]
-    assert list(calls(packed, None, replace(config, filling=None), Watermarks(0, 0))) == []
+    assert layout.known().new_states is None and not (layout.home / SWAP_JOURNAL).exists()
 
 
 def test_a_generation_has_the_same_codes_of_tokens_before_and_after_it_is_swapped_in(tmp_path: Path) -> None:
