@@ -27,7 +27,8 @@ OWN: Final = frozenset({
     "framework/base/messages.py add", "framework/base/messages.py parse_file_message", "framework/catalogs/registrar.py create",
     "framework/environment/archive.py of", "framework/quality/checks.py stored_arguments", "framework/quality/checks.py pieces",
     "framework/serve/inference.py types", "framework/spec/expressions/sql.py functions",
-    "framework/streaming/rebuild/add_queries.py put_in", "framework/streaming/rows/blocks.py bytes_table",
+    "framework/streaming/rebuild/add_queries.py add", "framework/streaming/rebuild/ordered_rows.py ordered_rows",
+    "framework/streaming/rows/blocks.py bytes_table",
     "framework/streaming/spark/executors.py require_driver_versions", "jobs/authoring/schema.py run", "jobs/reading/edge.py run",
     "jobs/reading/metrics.py run",
 })  # fmt: skip

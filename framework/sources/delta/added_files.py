@@ -116,7 +116,7 @@ class AddedFiles:
         metadata = table.metadata()
         self._id, self._latest = str(metadata.id), int(table.version())
         self._types = {str(f.source_name).lower(): f.type for f in source.fields}
-        self._check_columns(json.loads(table.schema().to_json()), metadata.partition_columns, metadata.configuration)
+        self._check_columns(mapping(table.schema().to_json()), metadata.partition_columns, metadata.configuration)
         self.reader = DeltaReader(self._root, tuple(source.fields))
         """Reads the files, by their URLs, that ``between`` has returned."""
         self._snapshots: dict[int, list[Added]] = {}
@@ -220,8 +220,18 @@ class AddedFiles:
                 raise failures.gone(self._root) from None
             return None
         except (OSError, ValueError) as e:
-            said = f"the Delta table {self._root} is not read: {os.path.basename(path)} of its log cannot be read"
-            raise SkybandError(CODE, said, hint="restore the table's log, or name another table") from e
+            raise self._unreadable(path) from e
+        try:
+            return self._added(version, actions)
+        except (AttributeError, KeyError, TypeError, ValueError) as e:
+            raise self._unreadable(path) from e
+
+    def _unreadable(self, path: str) -> SkybandError:
+        said = f"the Delta table {self._root} is not read: {os.path.basename(path)} of its log cannot be read"
+        return SkybandError(CODE, said, hint="restore the table's log, or name another table")
+
+    def _added(self, version: int, actions: Sequence[Mapping[str, Any]]) -> list[Added]:
+        """Return the files that the ``actions`` of commit ``version`` add. Raises what Python raises for actions that are not Delta's."""
         found: list[Added] = []
         removes, by = False, ""
         for action in actions:
@@ -231,7 +241,7 @@ class AddedFiles:
                 if metadata.get("id") != self._id:
                     raise failures.recreated(self._root)
                 self._check_columns(
-                    json.loads(metadata["schemaString"]), metadata.get("partitionColumns") or (), metadata.get("configuration") or {}
+                    mapping(metadata["schemaString"]), metadata.get("partitionColumns") or (), metadata.get("configuration") or {}
                 )
             if (info := action.get("commitInfo")) is not None:
                 by = str(info.get("operation") or "")

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from skyband.framework.base.plain_json import mapping
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, Name, parse_record
 
 VERSION: Final = 2
@@ -52,7 +53,7 @@ Fields = dict[str, Any]
 def _to_2(text: bytes) -> Fields:
     """States of buckets are files of the sink alone, no batch is made to load others, and shards are spread among no tasks of their own."""
     before = asdict(parse_record(text, _BEFORE))
-    fields: Fields = {name: value for name, value in json.loads(text).items() if name not in before}
+    fields: Fields = {name: value for name, value in mapping(text.decode()).items() if name not in before}
     # Before RFC 4180 became the default, job files did not say it.
     fields.setdefault("escape", "\\")
     fields["shards"] = 1 if fields.get("shards") is None else parse_record(json.dumps(fields["shards"]).encode(), _SHARDS)[0]
