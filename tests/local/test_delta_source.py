@@ -228,6 +228,22 @@ def test_a_table_without_a_log_is_missing_and_one_with_a_damaged_log_is_refused(
     assert e.value.code == "SKY-E301"
 
 
+@pytest.mark.parametrize(
+    "action",
+    ['{"add": {"size": 1}}', '{"add": []}', '{"add": {"path": 7, "size": 1}}', '{"add": {"path": "x.parquet", "size": "much"}}',
+     '{"protocol": {"minReaderVersion": "new"}}', '{"metaData": 3}', '{"remove": true}', "[]", "{"],
+)  # fmt: skip
+def test_actions_that_are_not_those_of_delta_are_refused(tmp_path: Path, action: str) -> None:
+    path = tmp_path / "t"
+    append(path, 0, 10)
+    spec = spec_of(tmp_path / "job", path)
+    run(spec, finish=False)
+    (path / "_delta_log" / f"{1:020}.json").write_text(f"{action}\n")
+    with pytest.raises(SkybandError) as e:
+        run(spec)
+    assert e.value.code in ("SKY-E137", "SKY-E208") and "Error" not in e.value.message
+
+
 def test_a_file_of_another_kind_ends_the_run_and_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t"
     append(path, 0, 10)
