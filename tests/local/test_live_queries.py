@@ -37,3 +37,15 @@ def test_backfilled_queries_are_as_if_they_had_been_there_and_go_without_a_trace
     assert {q.name for q in load_plan(str(jobs.spec)).queries} == of_spec
     assert {p.name for p in (jobs.job / "out").iterdir()} == tables and jobs.leftovers() == []
     jobs.verified()
+
+
+def test_queries_come_and_go_with_one_batch_in_between(tmp_path: Path) -> None:
+    jobs = Jobs(tmp_path, "keyed", "local")
+    jobs.more()
+    jobs.run()
+    for do in (jobs.add, lambda: jobs.remove(*jobs.names), jobs.add):
+        do()
+        jobs.more()
+        jobs.run()
+    jobs.equal()
+    jobs.verified()

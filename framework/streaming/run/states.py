@@ -17,9 +17,18 @@ COLLECT: Final = 100
 
 def require_states(layout: Layout, sink: Sink, job: JobFile) -> None:
     """Raise SkybandError SKY-E303 if a part is gone of the states from which the next batch begins."""
-    for row in sink.last_runs(2):
+    for states in _states_after(2, sink, job):
         # A batch that was not marked done is repeated from the state of the one before.
-        StateFiles(layout.state).require({bucket: state.token for bucket, state in (states_of(row, job.new_states) or NO_STATES).items()})
+        StateFiles(layout.state).require({bucket: state.token for bucket, state in (states or NO_STATES).items()})
+
+
+def _states_after(batches: int, sink: Sink, job: JobFile) -> list[States | None]:
+    """Return the states after each of the last ``batches``, of those from which a batch may begin.
+
+    None may begin from those before states that were made apart: these follow a batch that is done, and need not have the same buckets.
+    """
+    since = -1 if job.new_states is None else job.new_states.batch
+    return [states_of(row, job.new_states) for row in sink.last_runs(batches) if int(row["batch_id"]) >= since]
 
 
 def collect_states(layout: Layout, sink: Sink, job: JobFile, now: States | None, warn: Warn) -> None:
@@ -27,8 +36,9 @@ def collect_states(layout: Layout, sink: Sink, job: JobFile, now: States | None,
 
     ``now``: the states from which the next batch begins. A batch that was repeated has made its own, and its row names the former ones.
     """
-    rows = [now, *(states_of(row, job.new_states) for row in sink.last_runs(KEPT_RUNS))]
-    kept = [{bucket: state.token for bucket, state in states.items()} for states in rows if states is not None]
+    kept = [
+        {bucket: s.token for bucket, s in states.items()} for states in (now, *_states_after(KEPT_RUNS, sink, job)) if states is not None
+    ]
     try:
         StateFiles(layout.state).collect(kept)
     except SkybandError as e:
