@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.errors import SkybandError, redacted
 from skyband.operators import baselines
 from skyband.operators.baselines import Baseline
 from skyband.operators.jit import HAVE_NUMBA, cache_directory, kernels_directory
@@ -187,7 +187,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    print(redacted(text), flush=True)
 
 
 if __name__ == "__main__":
