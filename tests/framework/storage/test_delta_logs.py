@@ -210,7 +210,7 @@ def test_names_of_files() -> None:
 
 READERS = {
     "storage/delta_logs.py",
-    "tables/delta/delta_read.py",
+    "storage/delta_read.py",
     "tables/writing/published.py",
     "tables/iceberg/export.py",
     "tables/writing/spark_writer.py",

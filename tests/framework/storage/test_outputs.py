@@ -233,6 +233,7 @@ def test_all_sources_and_look_ups_of_a_job_are_kept(tmp_path: Path) -> None:
 
 WRITING = {"write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "rename", "rmtree", "copy", "copyfile", "move"}
 ALLOWED = {
+    "jobs/outcome.py": "the file of `--outcome`, whose place `output_file` has checked",
     "jobs/cli.py": "the null device, and its own standard error",
     "jobs/authoring/demo_data.py": "a temporary directory beside that of the demo, which `output_directory` has checked",
     "jobs/setup/warm.py": "a temporary directory, and the archive of classes in the cache",

@@ -96,7 +96,7 @@ def test_a_field_of_the_job_file_that_does_not_fit_is_named(job: tuple[Path, Lay
 def test_job_files_of_earlier_versions_are_read(job: tuple[Path, Layout]) -> None:
     _, layout = job
     said = json.loads(layout.file.read_text())
-    for gone in ("stopping", "columns", "engine_reads", "new_states", "before", "version", "rules"):
+    for gone in ("stopping", "columns", "engine_reads", "new_states", "before", "shards", "version", "rules"):
         said.pop(gone)
         layout.file.write_text(json.dumps(said))
         assert layout.known().generation == "g"
