@@ -86,7 +86,7 @@ def checked(path: str, data: bool = False, env: Mapping[str, str] | None = None)
 
 def _without_channels(found: Validated, env: Mapping[str, str]) -> list[SkybandError]:
     """Return a warning for each alert if no channels are configured here: where the job runs, they have to be."""
-    from skyband.framework.alerts.channels import CHANNELS, path_of
+    from skyband.framework.alerts.channel_file import CHANNELS, path_of
     from skyband.framework.base.errors import SkybandError
 
     if found.job is None or found.document is None or path_of(env) is not None:

@@ -92,7 +92,7 @@ def _of_channels(env: Mapping[str, str]) -> frozenset[str]:
     """Return the names of the variables that the operator's file of channels uses. Raises SkybandError SKY-E660 if it cannot be read."""
     if not env.get("SKYBAND_CHANNELS"):
         return frozenset()
-    from skyband.framework.alerts.channels import reserved
+    from skyband.framework.alerts.channel_file import reserved
 
     return reserved(env)
 
