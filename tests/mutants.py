@@ -35,7 +35,7 @@ TABLE: Final = ROOT / "build" / "mutants.md"
 MODULES: Final = (
     "operators/topk/one_function_logic.py", "operators/skyline/logic.py", "operators/threshold/one_function_logic.py",
     "operators/windows.py",
-    "operators/pair_rows/kernels/replay.py", "operators/pair_rows/kernels/skyband.py", "operators/topk_pairs/kernels/partners.py",
+    "operators/pair_rows/kernels/replay.py", "operators/pair_rows/kernels/skyband.py", "operators/topk_pairs/kernels.py",
     "operators/loyalty/logic.py", "framework/streaming/bucket/sequencer.py", "framework/streaming/bucket/bucket.py",
     "framework/streaming/bucket/store.py", "framework/streaming/bucket/operator_host.py", "framework/streaming/bucket/item_rows.py",
     "framework/streaming/bucket/calls.py", "framework/streaming/bucket/state_files.py", "framework/streaming/rows/config.py",
