@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.storage.lease import LEASE_VARIABLE
+from skyband.framework.storage.epochs import LEASE_VARIABLE
 from skyband.framework.storage.location import location
 from skyband.framework.streaming.rows.outbox import LEAST
 from tests.object_store import environment, object_store

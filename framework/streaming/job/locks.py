@@ -20,7 +20,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.settings.spark import seconds
 from skyband.framework.spark_adapter import jvm
-from skyband.framework.storage.lease import lease_lost
+from skyband.framework.storage.epochs import lease_lost
 from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.sinks import reject_links
 from skyband.framework.streaming.job.generations import settle

@@ -22,7 +22,7 @@ from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage import delta_read
-from skyband.framework.storage.lease import lock_holder
+from skyband.framework.storage.epochs import lock_holder
 from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.bucket.bucket_states import last_states

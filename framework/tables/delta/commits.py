@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from skyband.framework.storage import delta_read
-from skyband.framework.storage.lease import epoch_of, lease_lost
+from skyband.framework.storage.epochs import epoch_of, lease_lost
 from skyband.framework.storage.location import Location, is_object
 
 MARK: Final = "skyband"

@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError
 from skyband.framework.base.extras import extra
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.storage import durable
-from skyband.framework.storage.lease import lease_lost
+from skyband.framework.storage.epochs import lease_lost
 from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.records import read_regular_file
 from skyband.framework.storage.settings import store_options

@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import NOT_WRITABLE_HINT, SYSTEM_FAILURE_HINT, one_line, system_failure
 from skyband.framework.storage import delta_read
-from skyband.framework.storage.lease import lease_lost
+from skyband.framework.storage.epochs import lease_lost
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.settings import reached_by_tasks, store_options
 from skyband.framework.tables.delta.commits import fence, overtaken

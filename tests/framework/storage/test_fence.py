@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.lease import EPOCHS
+from skyband.framework.storage.epochs import EPOCHS
 from skyband.framework.storage.location import location
 from skyband.framework.tables.delta.commits import FENCE, raise_fences
 from skyband.framework.tables.schemas import TableSpec

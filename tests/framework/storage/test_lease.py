@@ -14,7 +14,8 @@ from contextlib import contextmanager
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.lease import LEASE_VARIABLE, Lease, epoch_of, lock_holder
+from skyband.framework.storage.epochs import LEASE_VARIABLE, epoch_of, lock_holder
+from skyband.framework.storage.lease import Lease
 from skyband.framework.storage.location import location
 
 HOLDER = """

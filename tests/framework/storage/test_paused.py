@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.storage.lease import LEASE_VARIABLE
+from skyband.framework.storage.epochs import LEASE_VARIABLE
 from skyband.framework.storage.location import location
 from skyband.framework.streaming.job.layout import Layout
 from tests.framework.storage.run_of_batches import sink_at
