@@ -75,3 +75,27 @@ print(*(t.num_rows for t in reader.tables("file://" + {str(tmp_path / "rows.csv"
 print(*(m for m in ("numba", "scipy", "pandas") if m in sys.modules))
 """
     assert said(root, code) == ["9"]
+
+
+def test_what_a_run_loads_is_there_without_any_extra(root: Path, tmp_path: Path) -> None:
+    """The demo's environment has none."""
+    (tmp_path / "in").mkdir()
+    code = f"""
+import importlib
+from skyband.framework.base.extras import EXTRAS
+for name in (n for names in EXTRAS.values() for n in names):
+    sys.modules[name] = None
+os.environ["WARM"] = {str(tmp_path)!r}
+from skyband.jobs.spec import load_plan
+load_plan({str(root / "skyband" / "jobs" / "setup" / "warm_job.yaml")!r})
+for name in (
+    "jobs.cli", "jobs.running.run", "jobs.running.streaming", "jobs.running.opening", "jobs.reading.query", "jobs.reading.status",
+    "framework.streaming.local.engine", "framework.streaming.local.loop", "framework.streaming.run.runner",
+    "framework.streaming.run.spark_engine", "framework.streaming.run.stream", "framework.streaming.rebuild.add_queries",
+    "framework.tables.writing.driver_writer", "framework.tables.writing.spark_writer", "framework.tables.writing.upkeep",
+    "framework.tables.results.reader", "framework.verify.verification", "framework.quality.gate", "framework.alerts.alerts",
+):
+    importlib.import_module(f"skyband.{{name}}")
+print("all")
+"""
+    assert said(root, code) == ["all"]
