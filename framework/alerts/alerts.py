@@ -45,14 +45,14 @@ _AFTER_REFUSAL: Final = 3600.0
 
 
 class SinkPlace(Protocol):
-    """Where a job's tables are (``root``), and its own files (``home``)."""
+    """Say where a job's tables are (``root``), and its own files (``home``)."""
 
     root: Location
     home: Location
 
 
 class JobIdentity(Protocol):
-    """What identifies the run of batches that wrote the tables: a rebuilt job has another ``generation``."""
+    """Name the run of batches that wrote the tables: a rebuilt job has another ``generation``."""
 
     generation: str
 

@@ -61,7 +61,7 @@ def test_killed_anywhere_there_is_the_old_generation_or_the_new_one(
     before, rows = generation_of(out / "_skyband"), table(edited, "far5_now").to_pylist()
     killed = rebuild(spec, "--finish", failpoint=at)
     assert killed.returncode == -9, killed.stderr
-    # A reader finds one of the two generations whole, or is told which command completes the swap.
+    # A reader finds one of the two generations complete, or is told which command completes the swap.
     if at.startswith("swap"):
         assert "SKY-E513" in said_of(capsys, "query", str(spec), "best", code=2)
         said_of(capsys, "maintain", str(spec))

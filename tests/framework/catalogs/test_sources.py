@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.catalogs import registrar as resolve
+from skyband.framework.catalogs import registrar
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.job.layout import Layout, changed_since
@@ -113,7 +113,7 @@ def test_what_is_no_table_that_can_be_read_is_refused(tmp_path: Path, server: Se
 
 
 def test_a_server_that_sends_a_byte_at_a_time_ends_the_command(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "PATIENCE", 0.5)
+    monkeypatch.setattr(registrar, "PATIENCE", 0.5)
     server.trickle = 0.1
     with pytest.raises(SkybandError, match=r"no answer within 0\.5 s") as raised:
         load_plan(written(tmp_path))

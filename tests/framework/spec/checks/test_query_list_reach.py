@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.queries.single_rows import cells as table_file
+from skyband.framework.queries.single_rows import cells
 from skyband.framework.queries.single_rows.cells import read_cells
 from skyband.framework.queries.single_rows.model import QueriesFrom
 from skyband.framework.spec.load import validate_file
@@ -32,7 +32,7 @@ def found(directory: Path, table: str, env: dict[str, str] | None = None, format
 def test_nothing_outside_the_directory_is_opened(tmp_path: Path, path: str, format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "table.csv").write_text(GOOD)
-    monkeypatch.setattr(table_file, "why_not", None)
+    monkeypatch.setattr(cells, "why_not", None)
     (only,) = found(tmp_path / "spec", path, format_=format_)
     assert "a table of queries must be below the directory of the spec" in only and "root:" not in only
 
@@ -43,7 +43,7 @@ def test_a_link_that_leads_out_is_refused_and_a_root_allows_it(tmp_path: Path) -
     (tmp_path / "spec").mkdir()
     (tmp_path / "spec" / "table.csv").symlink_to(tmp_path / "other" / "table.csv")
     assert len(found(tmp_path / "spec", "table.csv")) == 1
-    roots = {table_file.ROOTS: f"relative{os.pathsep}{tmp_path / 'other'}"}
+    roots = {cells.ROOTS: f"relative{os.pathsep}{tmp_path / 'other'}"}
     assert found(tmp_path / "spec", "table.csv", roots) == []
     assert found(tmp_path / "spec", str(tmp_path / "other" / "table.csv"), roots) == []
     assert len(found(tmp_path / "spec", str(tmp_path / "otherwise.csv"), roots)) == 1
@@ -54,7 +54,7 @@ def test_a_pipe_and_a_device_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "folder" / "part.parquet")
     assert "it is not a regular file" in found(tmp_path, "pipe.csv")[0]
-    assert "it is not a regular file" in found(tmp_path, "/dev/zero", {table_file.ROOTS: "/dev"})[0]
+    assert "it is not a regular file" in found(tmp_path, "/dev/zero", {cells.ROOTS: "/dev"})[0]
     assert "no regular files" in found(tmp_path, "folder", format_="parquet")[0]
 
 
