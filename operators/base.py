@@ -61,11 +61,15 @@ class Misfit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Tumbling windows of ``micros`` in the local time of ``zone``, moved by ``offset`` microseconds (``calendar``)."""
+    """Tumbling windows of ``micros`` in the local time of ``zone``, moved by ``offset`` microseconds (``calendar``).
+
+    ``months``: the length in months instead, if it is not 0; ``micros`` is that of the longest such window then.
+    """
 
     micros: int
     zone: str = "UTC"
     offset: int = 0
+    months: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,8 @@ class Window:
     """A sliding window: the ``count`` most recent objects, ``micros`` of time (half open), or both (whichever ends first).
 
     ``tumbling``: of these the objects of the calendar window that contains the instant. ``session``: of these the objects of groups that
-    have not been silent for so many microseconds. A query's window must fit into its state's window (``misfits``) and inherits the bounds
+    have not been silent for so many microseconds. ``hopping``: at a boundary b of a query with ``every``, the objects of [b - micros, b)
+    instead of (b - micros, b]. A query's window must fit into its state's window (``misfits``) and inherits the bounds
     that it lacks (``within``).
     """
 
@@ -81,6 +86,7 @@ class Window:
     micros: int | None = None
     tumbling: Calendar | None = None
     session: int | None = None
+    hopping: bool = False
 
     def within(self, largest: Window) -> Window:
         """Return the window with the bounds of ``largest`` where it has none."""
@@ -89,6 +95,7 @@ class Window:
             largest.micros if self.micros is None else self.micros,
             self.tumbling,
             self.session,
+            self.hopping,
         )
 
     def misfits(self, largest: Window) -> list[Misfit]:

@@ -1,6 +1,7 @@
 """Tumbling windows in the local time of a zone, as arrays of instants: where the window of each row begins and ends.
 
-Local boundaries are the multiples of a length from midnight of Monday, 3 January 2000, plus an offset. A boundary is the first instant at
+Local boundaries are the multiples of a length from midnight of Monday, 3 January 2000, plus an offset; those of a length in months are
+counted from 1 January 2000. A boundary is the first instant at
 which the local clock shows a local boundary or a later time. Where clocks are set back by at least the length, the boundaries that they
 show twice count twice; otherwise the window there is longer. Where clocks are set forward it is shorter, or left out.
 """
@@ -20,6 +21,8 @@ from skyband.operators.base import I64, NEVER, NULL, Calendar
 ORIGIN: Final = 946_857_600_000_000
 """Midnight of Monday, 3 January 2000, in microseconds since 1970."""
 _DAY: Final = 86_400_000_000
+_MONTH: Final = 360
+"""January 2000, in months since January 1970."""
 _YEAR: Final = 366 * _DAY
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_YEAR, _LAST_YEAR = 1, 9998
@@ -41,13 +44,20 @@ class _Clock(NamedTuple):
 def window_ends(calendar: Calendar, time: I64) -> I64:
     """Return the first boundary after each instant. O(n) for instants of few years."""
     if calendar.zone == "UTC":
-        return _floor(calendar, time) + calendar.micros
+        return _following(calendar, _floor(calendar, time))
     return _by_year(calendar, time, True)
 
 
 def window_starts(calendar: Calendar, time: I64) -> I64:
     """Return the last boundary at or before each instant. O(n) for instants of few years."""
     return _floor(calendar, time) if calendar.zone == "UTC" else _by_year(calendar, time, False)
+
+
+def of_months(months: int, zone: str = "UTC", offset: int = 0) -> Calendar:
+    """Return tumbling windows of so many months, such as 3 for quarters."""
+    first = np.arange(_MONTH, _MONTH + 4800, months)
+    days = (first + months).astype("M8[M]").astype("M8[D]") - first.astype("M8[M]").astype("M8[D]")
+    return Calendar(int(days.max().astype(np.int64)) * _DAY, zone, offset, months)
 
 
 def longest(calendar: Calendar) -> int:
@@ -61,9 +71,25 @@ def longest(calendar: Calendar) -> int:
 
 def _floor(calendar: Calendar, local: I64) -> I64:
     """Return the last local boundary at or before each local time."""
+    if calendar.months:
+        month = (local - calendar.offset).astype("M8[us]").astype("M8[M]").astype(np.int64) - _MONTH
+        return _begin(month // calendar.months * calendar.months, calendar)
     origin = ORIGIN + calendar.offset
     found: I64 = (local - origin) // calendar.micros * calendar.micros + origin
     return found
+
+
+def _following(calendar: Calendar, boundary: I64) -> I64:
+    """Return the local boundary after each one."""
+    if not calendar.months:
+        return boundary + calendar.micros
+    month = (boundary - calendar.offset).astype("M8[us]").astype("M8[M]").astype(np.int64) - _MONTH
+    return _begin(month + calendar.months, calendar)
+
+
+def _begin(month: I64, calendar: Calendar) -> I64:
+    """Return the local instants at which months, counted from January 2000, begin for the calendar."""
+    return (month + _MONTH).astype("M8[M]").astype("M8[us]").astype(np.int64) + calendar.offset
 
 
 def _by_year(calendar: Calendar, time: I64, ends: bool) -> I64:
@@ -82,8 +108,8 @@ def _ends(calendar: Calendar, clock: _Clock, time: I64) -> I64:
     following = np.append(clock.start[1:], NEVER)
     while len(open_):
         j = stretch[open_]
-        local = _floor(calendar, at[open_] + clock.offset[j]) + calendar.micros
-        local = np.where(local < clock.repeated[j], local + calendar.micros, local)
+        local = _following(calendar, _floor(calendar, at[open_] + clock.offset[j]))
+        local = np.where(local < clock.repeated[j], _following(calendar, local), local)
         end = local - clock.offset[j]
         inside = end < following[j]
         found[open_[inside]] = end[inside]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic import BeforeValidator, Field, PlainValidator, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from skyband.operators.base import Window
@@ -25,6 +26,9 @@ _MAX_MICROS: Final = 2**62
 _PERCENT: Final = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%\s*")
 _BATCHES: Final = re.compile(r"\s*([0-9]{1,9})\s*(batch|batches)\s*")
 _MOST_DIGITS: Final = 400
+_MONTHS: Final[dict[str, int]] = {"month": 1, "quarter": 3, "year": 12}
+_MONTHLY: Final = re.compile(r"\s*([0-9]{1,6})\s*(month|quarter|year)s?\s*", re.IGNORECASE)
+_MOST_MONTHS: Final = 1200
 _SIZE: Final = re.compile(r"\s*([0-9]{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 
 AHEAD: Final = 86_400_000_000
@@ -133,6 +137,30 @@ def _positive_duration(value: Any) -> int:
     if micros <= 0:
         raise PydanticCustomError("duration", "must be longer than 0")
     return micros
+
+
+@dataclass(frozen=True, slots=True)
+class Months:
+    """A length of whole months."""
+
+    count: int
+
+
+def _window_length(value: Any) -> int | Months:
+    found = _MONTHLY.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return _positive_duration(value)
+    months = int(found.group(1)) * _MONTHS[found.group(2).lower()]
+    if not 1 <= months <= _MOST_MONTHS:
+        raise PydanticCustomError("duration", "{why}", {"why": f"must be 1 month to {_MOST_MONTHS // 12} years"})
+    return Months(months)
+
+
+def format_months(months: int) -> str:
+    """Return a number of months in the largest unit that it is a multiple of: ``1 quarter``, ``2 years``."""
+    unit = next(u for u in ("year", "quarter", "month") if months % _MONTHS[u] == 0)
+    n = months // _MONTHS[unit]
+    return f"{n:,} {unit}" + ("" if n == 1 else "s")
 
 
 def bytes_of(size: str) -> int:
@@ -255,6 +283,12 @@ _DURATION_SCHEMA: Final = written(
     rf"({_NUMBER_OF}\s*({'|'.join(map(any_case, sorted(_UNITS, key=len, reverse=True)))})[sS]?\s*)+",
     examples=["10 minutes", "1 hour", "7 days"],
 )
+_LENGTH_SCHEMA: Final = written(
+    "write a number and a unit, such as 10 minutes, 1 hour, 1 week, 1 month, 1 quarter, 1 year",
+    rf"({_NUMBER_OF}\s*({'|'.join(map(any_case, sorted(_UNITS, key=len, reverse=True)))})[sS]?\s*)+",
+    rf"0*[1-9][0-9]{{0,3}}\s*({'|'.join(map(any_case, _MONTHS))})[sS]?",
+    examples=["1 hour", "1 day", "1 month"],
+)
 _SIZE_SCHEMA: Final = {
     **written("write a number and b, k, m or g, such as 256m", r"0*[1-9][0-9]{0,19}\s*([bB]|[kKmMgG][bB]?)?", examples=["256m", "1g"]),
     "type": ["string", "integer"],
@@ -270,6 +304,9 @@ Duration = Annotated[int, BeforeValidator(_duration), WithJsonSchema(_DURATION_S
 
 PositiveDuration = Annotated[int, BeforeValidator(_positive_duration), WithJsonSchema(_DURATION_SCHEMA)]
 """A duration > 0 in microseconds, written as text with a unit."""
+
+WindowLength = Annotated[int | Months, PlainValidator(_window_length), WithJsonSchema(_LENGTH_SCHEMA)]
+"""The length of tumbling windows: a ``PositiveDuration``, or whole ``Months``, quarters or years."""
 
 Size = Annotated[str, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
 """Bytes in Spark's spelling (``256m``)."""

@@ -33,7 +33,7 @@ def message_of(plan: Plan) -> Message:
     reasons = list(obstacles(plan))
     if reasons:
         raise SkybandError("SKY-E704", f"an edge cannot filter for job {plan.job!r}: {'; '.join(reasons)}", hint="see docs/how-to/edge.md")
-    operator: Any = plan.operators[plan.queries[0].operator].operator
+    operator: Any = plan.operators[plan.queries[0].operator].inner
     as_of, borders = _borders(plan)
     queries = []
     for q in plan.queries:
@@ -114,7 +114,7 @@ def _borders(plan: Plan) -> tuple[int, dict[str, list[Border]]]:
 
 
 def _operator(plan: Plan, query: QueryNode) -> Any:
-    return plan.operators[query.operator].operator
+    return plan.operators[query.operator].inner
 
 
 def _in_source(plan: Plan, column: str) -> str:

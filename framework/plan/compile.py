@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import append_only
 from skyband.framework.base.units import bytes_of
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, predicate, query_window, texts_of
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, predicate, query_window, share, texts_of
 from skyband.framework.plan.growth import AUTO
 from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.model import (
@@ -40,6 +40,7 @@ from skyband.framework.plan.nodes import (
     statistic_kinds,
 )
 from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.position import is_position
@@ -62,7 +63,7 @@ from skyband.framework.spec.models.source import (
     token_kinds,
 )
 from skyband.framework.spec.models.words import WORDS
-from skyband.operators.base import Kind, Window
+from skyband.operators.base import Calendar, Kind, Operator, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
 
@@ -83,8 +84,10 @@ def parts(job: Job) -> tuple[tuple[str, SourceNode], ...]:
     return tuple((name, _part(job, name, one, i + (i > 0))) for i, (name, one) in enumerate(job.sources.items()))
 
 
-def of_source(query: QueryModel) -> QueryModel:
-    """Return ``query`` with its ``from`` as a condition of its ``where``."""
+def as_asked(query: QueryModel) -> QueryModel:
+    """Return ``query`` with its ``from`` as a condition of its ``where``, and with the boundaries of a hop as its own."""
+    if query.window is not None and query.window.hop is not None:
+        query = query.model_copy(update={"every": query.window.hop.every})
     if query.source is None:
         return query
     sides = query_type(query.type).sides
@@ -146,7 +149,7 @@ def _compile(job: Job, live: Live = NO_LIVE) -> Plan:
     statistics = _statistics(job, window)
     kinds: dict[str, Kind] = {f.name: f.kind for f in fields}
     context = Context(job, fields, {**kinds, **token_kinds(job.tokens), **statistic_kinds(statistics)})
-    members = [QueryEntry(i, name, of_source(q), query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
+    members = [QueryEntry(i, name, as_asked(q), query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
     drafts = _drafts(context, members, live.names)
     deletes = predicate(context, job.deletes)
     # Sorted: queries may change places in the spec.
@@ -229,10 +232,56 @@ def _drafts(context: Context, members: list[QueryEntry], apart: Collection[str] 
     drafts: list[OperatorDraft] = [d for some in alone for d in some]
     for name, group in by_type.items():
         try:
-            drafts += query_type(name).compile(context, group)
+            drafts += _of_type(context, query_type(name), group)
         except ValueError as e:
             raise SkybandError("SKY-E151", f"queries of type {name}: {e}") from e
     return sorted(drafts, key=lambda d: d.members[0].position)
+
+
+def _of_type(context: Context, kind: QueryType, entries: list[QueryEntry]) -> Iterator[OperatorDraft]:
+    """Yield the drafts of a type's entries. Those of windows that follow each other share a state if these windows are the same."""
+    sliding = [m for m in entries if not m.window.hopping and (kind.forms_windows or (m.window.tumbling, m.window.session) == (None, None))]
+    if sliding:
+        yield from kind.compile(context, sliding)
+    others = [m for m in entries if m not in sliding]
+    for (calendar, session, hopping), group in share(others, lambda m: (m.window.tumbling, m.window.session, m.window.hopping)):
+        members = {m.position: m for m in group}
+        inside = [replace(m, window=Window(m.window.count, m.window.micros)) for m in group]
+        for draft in kind.compile(context, inside):
+            mine = tuple(members[m.position] for m in draft.members)
+            yield _hopping(draft, mine) if hopping else _restarted(draft, mine, calendar, session)
+
+
+def _hopping(draft: OperatorDraft, members: tuple[QueryEntry, ...]) -> OperatorDraft:
+    """Return the draft of an operator that answers ``draft`` for the windows that end before its boundaries."""
+    asked = tuple(tuple(replace(a, window=replace(a.window, hopping=True)) for a in own) for own in draft.asked)
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.hopping import Hopping
+
+        return Hopping(draft.build(texts))
+
+    return replace(
+        draft, members=members, window=replace(draft.window, hopping=True), build=build, skyband=False, asked=asked,
+        why=f"as of the end of each window; {draft.why}",
+    )  # fmt: skip
+
+
+def _restarted(draft: OperatorDraft, members: tuple[QueryEntry, ...], calendar: Calendar | None, session: int | None) -> OperatorDraft:
+    """Return the draft of an operator that restarts ``draft`` in each window of the calendar, or in each session of a key."""
+    asked = tuple(tuple(replace(a, window=replace(a.window, tumbling=calendar, session=session)) for a in own) for own in draft.asked)
+    lasting = all(query_type(m.query.type).item(m.query).lasting for m in members)
+    largest = tuple(a.direction == "max" for own in asked for a in own) or (draft.direction == "max",)
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.per_window import PerWindow
+
+        return PerWindow(draft.build(texts), calendar, session, largest, lasting)
+
+    return replace(
+        draft, members=members, window=replace(draft.window, tumbling=calendar, session=session), build=build,
+        why=f"restarted in each window; {draft.why}", skyband=False, asked=asked,
+    )  # fmt: skip
 
 
 def _operator(

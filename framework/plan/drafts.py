@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from skyband.framework.base.units import Months
 from skyband.framework.plan.model import Field, LogicalQuery, ReportNode
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.spec.expressions.scoring import scoring_text
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.scoring import LinearScoring, Scoring, WindowSpec
 from skyband.operators.base import Calendar, Kind, Operator, Window
+from skyband.operators.calendar import of_months
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.vectors import AttributeKind, Vector
 
@@ -86,8 +88,17 @@ def query_window(job: Window, own: QueryWindow | None) -> Window:
 
 def own_window(own: QueryWindow) -> Window:
     """Return what a query says of its window."""
-    calendar = None if own.tumbling is None else Calendar(own.tumbling, own.zone or "UTC", own.offset or 0)
+    calendar = None if own.tumbling is None else calendar_of(own.tumbling, own.zone, own.offset)
+    if own.hop is not None:
+        return Window(None, own.hop.size, hopping=True)
     return Window(own.count, own.time, calendar, own.session)
+
+
+def calendar_of(length: int | Months, zone: str | None, offset: int | None = None) -> Calendar:
+    """Return the calendar of tumbling windows."""
+    if isinstance(length, Months):
+        return of_months(length.count, zone or "UTC", offset or 0)
+    return Calendar(length, zone or "UTC", offset or 0)
 
 
 def share(members: Iterable[QueryEntry], key: Callable[[QueryEntry], Any]) -> list[tuple[Any, tuple[QueryEntry, ...]]]:

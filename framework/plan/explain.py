@@ -188,7 +188,7 @@ def _state(
     renewed = stream is not None and stream.renewed is not None
     lasts = f"{stream_window(stream)}" if stream is not None and renewed else f"N = {format_window(node.window)}"
     lines = [f"  state {node.name}: {' and '.join(kinds)}{k}, {lasts}"]
-    lines.append(f"    operator  {type(node.operator).__name__}: {node.why}")
+    lines.append(f"    operator  {type(node.inner).__name__}: {node.why}")
     found = kind.facts(node, queries)
     if stream is not None and stream.takes == "members":
         found = [(label, f"while in {stream.of}" if label == "on" else text) for label, text in found]

@@ -7,7 +7,7 @@ from typing import Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.reasons import NO_MATCH
-from skyband.framework.base.units import format_duration
+from skyband.framework.base.units import format_duration, format_months
 from skyband.framework.plan.model import OperatorNode, Plan, StreamNode
 from skyband.framework.plan.nodes import LookupNode
 from skyband.operators.base import Calendar, Window
@@ -41,7 +41,7 @@ def format_window(window: Window) -> str:
         return f"session of {format_duration(window.session)} within {format_window(replace(window, session=None))}"
     parts = [f"{counted(window.count, 'row')}"] if window.count is not None else []
     if window.micros is not None:
-        parts.append(format_duration(window.micros))
+        parts.append(format_duration(window.micros) + (" that end before the boundary" if window.hopping else ""))
     return " and ".join(parts) + (" (whichever ends first)" if len(parts) == 2 else "")
 
 
@@ -72,7 +72,8 @@ def _most(plan: Plan, stream: StreamNode) -> int | None:
 def format_calendar(calendar: Calendar) -> str:
     """``1 day tumbling (Europe/Berlin, offset 6 hours)``."""
     moved = f", offset {format_duration(calendar.offset)}" if calendar.offset else ""
-    return f"{format_duration(calendar.micros)} tumbling ({calendar.zone}{moved})"
+    length = format_months(calendar.months) if calendar.months else format_duration(calendar.micros)
+    return f"{length} tumbling ({calendar.zone}{moved})"
 
 
 def format_bytes(n: float) -> str:

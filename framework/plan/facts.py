@@ -57,7 +57,7 @@ def _state(
     size = [line.strip() for line in kind.size(plan, sized or node, rate)]
     return {
         "name": node.name,
-        "operator": type(node.operator).__name__,
+        "operator": type(node.inner).__name__,
         "why": node.why,
         "k": node.k,
         "window": _own_window(node.window, stream),
@@ -91,6 +91,10 @@ def _window(w: Window) -> dict[str, Any]:
     if w.tumbling is not None:
         c = w.tumbling
         found["tumbling"] = {"seconds": c.micros / 1e6, "zone": c.zone, "offset_seconds": c.offset / 1e6}
+        if c.months:
+            found["tumbling"]["months"] = c.months
+    if w.hopping:
+        found["hopping"] = True
     return found if w.session is None else found | {"session_seconds": w.session / 1e6}
 
 

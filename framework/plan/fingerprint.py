@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.units import WrittenFloat, format_duration
+from skyband.framework.base.units import WrittenFloat, format_duration, format_months
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode, StreamNode
 from skyband.framework.plan.nodes import LookupNode, SourceClock, StatisticsNode, TokenNode
 from skyband.framework.queries.registry import query_type
@@ -212,7 +212,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
     }  # fmt: skip
     if q.members:
         return own | {"queries_from": {a.name: _hash(_spelled(a)) for a in q.asked}}
-    shared = _plain(node.operator)
+    shared = _plain(node.inner)
     left_out = {"queries", "window", "direction", "texts", "keep_k"}
     if isinstance(shared, dict):
         if not query_type(q.type).states_deletions and shared.get("deletes") is False:
@@ -315,7 +315,9 @@ def _window(w: Window) -> dict[str, Any]:
     found: dict[str, Any] = {"count": w.count, "time": _duration(w.micros) if w.micros is not None else None}
     if w.tumbling is not None:
         c = w.tumbling
-        found |= {"tumbling": _duration(c.micros), "zone": c.zone, "offset": _duration(c.offset)}
+        found |= {"tumbling": format_months(c.months) if c.months else _duration(c.micros), "zone": c.zone, "offset": _duration(c.offset)}
+    if w.hopping:
+        found["hop"] = True
     return found if w.session is None else found | {"session": _duration(w.session)}
 
 

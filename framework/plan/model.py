@@ -25,6 +25,8 @@ from skyband.framework.plan.nodes import (
 )
 from skyband.operators.base import Column, Kind, Operator, Window, object_columns
 from skyband.operators.expressions.ast import Node
+from skyband.operators.hopping import Hopping
+from skyband.operators.per_window import PerWindow
 
 if TYPE_CHECKING:
     from skyband.operators.single_rows.scores import Linear
@@ -264,6 +266,11 @@ class OperatorNode:
     direction: Literal["min", "max"]
     skyband: bool = True
     why: str = ""
+
+    @property
+    def inner(self) -> Operator:
+        """Return the operator that answers within a window: of windows that follow each other, the one that is restarted in each."""
+        return self.operator.inner if isinstance(self.operator, (PerWindow, Hopping)) else self.operator
 
     @property
     def attributes(self) -> tuple[Column, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from skyband.framework.base.units import WHOLE, Name, PositiveDuration, Text
+from skyband.framework.base.units import WHOLE, Name, PositiveDuration, Text, WindowLength
 
 K = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 """The number of items of a result."""
@@ -18,15 +18,23 @@ class QueryPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class QueryWindow(QueryPart):
-    """A window of a query, no larger than the job's: the most recent rows (``count``, ``time`` or both), ``tumbling``, or ``session``."""
+class Hop(QueryPart):
+    """Windows of one size that begin every so often: at a boundary b, the rows of [b - size, b)."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": [f]} for f in ("count", "time", "tumbling", "session")]})
+    size: PositiveDuration = Field(description="Length of a window.")
+    every: PositiveDuration = Field(description="Results are as of the multiples of this time, each of which ends a window.")
+
+
+class QueryWindow(QueryPart):
+    """A window of a query, no larger than the job's: the most recent rows (``count``, ``time`` or both), ``tumbling``, ``hop`` or
+    ``session``."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": [f]} for f in ("count", "time", "tumbling", "hop", "session")]})
 
     count: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(default=None, description="The most recent n rows of a key.")
     time: PositiveDuration | None = Field(default=None, description="Rows no older than this.")
-    tumbling: PositiveDuration | None = Field(
-        default=None, description="Length of windows that follow each other, such as 1 hour: all rows leave where one ends."
+    tumbling: WindowLength | None = Field(
+        default=None, description="Length of windows that follow each other, such as 1 hour or 1 month: all rows leave where one ends."
     )
     zone: Text | None = Field(
         default=None, description="Time zone whose clock divides tumbling windows, such as Europe/Berlin. Default: UTC."
@@ -34,8 +42,9 @@ class QueryWindow(QueryPart):
     offset: PositiveDuration | None = Field(
         default=None, description="Moves tumbling windows: with tumbling 1 day and offset 6 hours they begin at 06:00."
     )
+    hop: Hop | None = Field(default=None, description="Windows that overlap, as of their ends: instead of time and the query's every.")
     session: PositiveDuration | None = Field(
-        default=None, description="Of queries about groups: the rows of a group, until none has come to it for this long."
+        default=None, description="The rows of a key (of queries about groups: of a group), until none has come for this long."
     )
 
 

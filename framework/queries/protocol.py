@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from skyband.framework.base.items import SCORE, ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
-from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.queries.read_columns import state_columns
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
@@ -93,6 +93,17 @@ class Makeup:
     columns: tuple[str, ...]
 
 
+FOLLOWING: Final = frozenset({"tumbling", "session"})
+"""The kinds of windows that follow each other, in which operators over rows and pairs are restarted."""
+HOPPING: Final = frozenset({"hop"})
+"""Windows as of their ends, for types whose queries may have boundaries."""
+
+
+def closing(shape: ItemShape, window: QueryWindow | None) -> ItemShape:
+    """Return the shape of items that make up a final result at the end of each window, if windows follow each other."""
+    return replace(shape, closes=window is not None and (window.tumbling is not None or window.session is not None))
+
+
 class QueryType:
     """A type of query. A subclass sets ``name``, ``model`` and ``example``, and overrides methods; defaults may stay."""
 
@@ -109,7 +120,9 @@ class QueryType:
     states_deletions: ClassVar[bool] = False
     """Whether the fingerprints of former versions say of its queries if rows may be deletions: those of other types did not know any."""
     windows: ClassVar[frozenset[str]] = frozenset()
-    """The kinds of windows that it supports besides count and time: tumbling, session."""
+    """The kinds of windows that it supports besides count and time: tumbling, hop, session."""
+    forms_windows: ClassVar[bool] = False
+    """Whether its operators know windows that follow each other. Those of other types are restarted in each (``operators.per_window``)."""
     own_k: ClassVar[str | None] = None
     """For a type without ``k`` whose state answers any window but only its own K: the field of a spec that holds this K."""
     shows_k: ClassVar[bool] = True

@@ -29,6 +29,7 @@ from skyband.framework.base.messages import (
     parse_kind,
 )
 from skyband.framework.lookups.join import Tables
+from skyband.framework.plan.finish import FinishAt, finished_frontier
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejections import stopped_by_rule
 from skyband.framework.rehearsal.memory import MemoryWriter
@@ -130,11 +131,11 @@ class Rehearsal:
             self._state.pop(name, None)
         self._bucket = Bucket.restore(self._bucket.config, 0, self._state.get)
 
-    def finish(self) -> None:
-        """Declare the input complete (docs/semantics 5)."""
+    def finish(self, at: FinishAt = "newest") -> None:
+        """Declare the input complete up to ``at`` (docs/semantics 5)."""
         if self._newest is None:
             return
-        frontier = self._newest + 1
+        frontier = finished_frontier(self.plan, self._newest, at)
         watermark = max(-(-frontier // 1000), self._watermark)
         self._bucket.config = self._config(((watermark, frontier),))
         self._commit(self._bucket.run([], self._watermark, watermark, flush=True))

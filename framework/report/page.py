@@ -283,7 +283,7 @@ def plan_section(plan: Plan) -> Section:
         for operator in part.operators:
             mine = [q for q in part.queries if part.operators[q.operator].name == operator.name]
             middle = row + (len(mine) - 1) / 2
-            nodes.append({"stage": state, "name": operator.name, "said": type(operator.operator).__name__, "row": middle})
+            nodes.append({"stage": state, "name": operator.name, "said": type(operator.inner).__name__, "row": middle})
             edges.append({"stage": begin[0], "row": begin[1], "stage2": state, "row2": middle})
             for q in mine:
                 places[q.name] = float(row)

@@ -36,9 +36,13 @@ _PAGES: Final = {
     "Where the tables of a job are, who else gets its changes, and what messages are sent. [Query results](../how-to/query-results.md)\n"
     "shows the tables in use.\n\n```sh\nskyband explain specs/flights.yaml\n```\n",
     "spec-queries.md": "# Spec fields: queries\n\n"
-    "The entries of `queries` about rows and pairs, one section per query type. [Spec fields: queries about objects and\n"
-    "groups](spec-queries-objects.md) has the others, [Spec fields](spec.md) the other sections of a spec.\n\n"
+    "The entries of `queries` about rows, one section per query type. [Pairs](spec-queries-pairs.md) and [objects and\n"
+    "groups](spec-queries-objects.md) have pages of their own, and [Spec fields](spec.md) the other sections of a spec.\n\n"
     "```sh\nskyband explain specs/topk_flights.yaml\n```\n",
+    "spec-queries-pairs.md": "# Spec fields: queries about pairs\n\n"
+    "The entries of `queries` about pairs of rows and similar sets, one section per query type. "
+    "[Spec fields: queries](spec-queries.md)\nhas the others.\n\n"
+    "```sh\nskyband explain specs/itineraries.yaml\n```\n",
     "spec-queries-objects.md": "# Spec fields: queries about objects and groups\n\n"
     "The entries of `queries` about what many rows report on or make up, one section per query type. "
     "[Spec fields: queries](spec-queries.md)\nhas the others.\n\n"
@@ -47,7 +51,7 @@ _PAGES: Final = {
 _SOURCE: Final = ("Source", "OneOfSources", "SourceColumn", "EventTime", "Operations", "Lookup", "Validity")
 _SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens", "Statistics")
 _SINK: Final = ("Sink", "KafkaSink", "Alert")
-_QUERIES: Final = ("QueryWindow", "Between", "QueriesFrom")
+_QUERIES: Final = ("QueryWindow", "Hop", "QueriesFrom")
 _SECTIONS: Final = {"Job": "The top level"}
 _KINDS: Final = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "nothing"}
 
@@ -80,6 +84,8 @@ def _page(name: str, model: Schema) -> str:
         return "spec-scoring.md"
     if {"object", "group"} & set(model["properties"]):
         return "spec-queries-objects.md"
+    if name == "Between" or "between" in model["properties"]:
+        return "spec-queries-pairs.md"
     return "spec-queries.md" if name in _QUERIES or _title(name, model).startswith("Query type ") else "spec.md"
 
 

@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from skyband.framework.base.counts import agree, counted, number_text
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.types import arrow_type
 from skyband.framework.base.units import format_duration
+from skyband.framework.plan.explain_parts import format_calendar
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.protocol import Makeup, QueryType, Question
 from skyband.framework.queries.registry import query_type
@@ -25,6 +26,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.render import cell_text
 from skyband.framework.tables.schemas import stream_columns
 from skyband.framework.verify.brute_force.accepted import accepted, with_operations, without_late
+from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, objects, window_of
 from skyband.framework.verify.brute_force.statistics import with_statistics
 from skyband.framework.verify.brute_force.stream_rows import StreamRows
@@ -243,6 +245,12 @@ def _absence(question: Question, window: Any, mine: Accepted, seqs: Sequence[int
                 ends.append((arrived + window.micros, f"the window holds {format_duration(window.micros)}"))
             if window.count and seq + window.count < len(mine.time):
                 ends.append((mine.time[seq + window.count], f"the window holds {counted(window.count, 'row')}"))
+            if window.tumbling is not None:
+                ends.append((window_around(window.tumbling, arrived)[1], f"its window of {format_calendar(window.tumbling)} ended"))
+            if window.session is not None and question.query.item.rows:
+                last = next((i for i, (a, b) in enumerate(pairwise(mine.time[seq:])) if b - a >= window.session), len(mine.time) - 1 - seq)
+                said = f"no row came for {format_duration(window.session)}: its session ended"
+                ends.append((mine.time[seq + last] + window.session, said))
             when, why = min(ends)
             return f"expired at {instant(when)}: its row is of {instant(arrived)}, and {why}{boundary}"
     return None

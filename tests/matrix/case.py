@@ -30,7 +30,7 @@ FACTORS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "source": ("memory", "shards", "csv", "json", "parquet"),
     "window": ("count", "time", "count and time"),
-    "own window": ("no own window", "own count", "own time", "own tumbling", "own session"),
+    "own window": ("no own window", "own count", "own time", "own tumbling", "own session", "own hop"),
     "corrections": ("reject", "keep_first", "replace", "op", "assumed"),
     "deletes": ("no deletes", "deletes"),
     "chain": ("no chain", "from", "of"),
@@ -68,10 +68,13 @@ def allowed(options: Mapping[str, str]) -> bool:
         return factor in options and options[factor] not in levels
 
     excluded = [
-        has("own window", "own tumbling", "own session") and lacks("type", *GROUPS),
+        # Loyalty has no windows that follow each other, and of these only groups have boundaries within.
+        has("own window", "own tumbling", "own session") and has("type", *LOYALTY),
+        has("own window", "own tumbling", "own session") and lacks("type", *GROUPS) and has("every", "boundaries"),
         # The job's window bounds those of queries.
         has("own window", "own count") and has("window", "time"),
         has("own window", "own time", "own tumbling", "own session") and has("window", "count"),
+        has("own window", "own hop") and (has("type", "matches", *LOYALTY) or has("every", "boundaries") or has("window", "count")),
         # A silence is counted from rows, which may be deleted.
         has("own window", "own session") and _deleting(options),
         # Loyalty adds up time.
@@ -89,7 +92,7 @@ def allowed(options: Mapping[str, str]) -> bool:
         has("cuts", "one batch") and has("order", "late"),
         has("variant", "other") and has("type", "topk", "threshold", "threshold_loyalty"),
         # Shards search for pairs.
-        has("source", "shards") and lacks("type", *PAIRS, *SETS),
+        has("source", "shards") and (lacks("type", *PAIRS, *SETS) or has("own window", "own tumbling", "own session", "own hop")),
         # The reserves of deletions are not searched by shards.
         has("source", "shards") and has("type", "topk_pairs", "topk_similar_sets") and _deleting(options),
     ]
@@ -155,7 +158,9 @@ class Query:
             fields["scoring"] = f"s_{self.name}"
         if self.window:
             fields["window"] = window_text(self.window)
-        if self.every is not None:
+        if "hop" in self.window:
+            fields["window"] = f"{{hop: {{size: {self.window['hop']} minutes, every: {self.every} minutes}}}}"
+        elif self.every is not None:
             fields["every"] = f"{self.every} minutes"
         if self.where is not None:
             fields["where"] = self.where
@@ -221,11 +226,18 @@ def random_query(rng: random.Random, options: Mapping[str, str], name: str, of: 
     if kind in ("topk", "threshold", "skyline"):
         fields["carry"] = ["x", "y", "side"]
     own = options["own window"].removeprefix("own ")
-    size = {"count": rng.choice([2, 3]), "time": rng.choice([3, 5]), "tumbling": 4, "session": rng.choice([2, 4])}
+    size = {
+        "count": rng.choice([2, 3]),
+        "time": rng.choice([3, 5]),
+        "tumbling": 4,
+        "session": rng.choice([2, 4]),
+        "hop": rng.choice([3, 5]),
+    }
+    size["hop"] = size["time"]
     window = {own: size[own]} if own in size else {}
     if kind in LOYALTY and of is not None:
         window = {"time": rng.choice([5, 12, 30])}
-    every = rng.choice([3, 4]) if options["every"] == "boundaries" else None
+    every = rng.choice([3, 4]) if options["every"] == "boundaries" or own == "hop" else None
     return Query(name, kind, fields, scoring, window, every, where)
 
 

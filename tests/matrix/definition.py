@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tests.matrix.case import (
+    DISK,
     GROUPS,
     LOYALTY,
     MINUTE,
@@ -31,6 +32,8 @@ Key = tuple[Any, ...]
 Stream = Sequence[groups.Event]
 """The rows of a key as events: objects that arrive, numbered from 0, and such that are deleted."""
 
+MONDAY = 946_857_600_000_000
+"""Midnight of Monday, 3 January 2000: tumbling windows are counted from there."""
 SIGNS = {-1: "-", 1: "+"}
 
 
@@ -55,7 +58,7 @@ def definition(case: Case) -> Expected:
         out.changes[query.name] = []
         if query.type in (*GROUPS, *LOYALTY):
             out.points[query.name] = []
-        if "tumbling" in query.window:
+        if query.type != "matches" and ("tumbling" in query.window or ("session" in query.window and query.type not in GROUPS)):
             out.finals[query.name] = []
     for key, stream in sorted(streams.items()):
         taken: dict[str, tuple[Stream, list[tuple[Any, ...]]]] = {}
@@ -122,7 +125,23 @@ def _accepted(case: Case, out: Expected) -> tuple[dict[Key, Stream], int]:
     streams = {key: list(groups.objects(job, rows, tables)) for key, rows in keys.items()}
     out.rejected.update({r: n for r, n in tables.counts.items() if r in ("duplicate_id", "no_target")})
     out.filtered, out.accepted = tables.counts["filtered"], tables.counts["accepted"]
-    return streams, latest + 1
+    if options["source"] in DISK:  # a run declares its input complete up to the newest row
+        return streams, latest + 1
+    return streams, max([latest, *(_closing(query, latest) for query in case.queries)]) + 1
+
+
+def _closing(query: Query, latest: int) -> int:
+    """Return the instant at which all is closed that the newest row has opened: a window, a session, or what is due at a boundary."""
+    found = [latest]
+    if "tumbling" in query.window:
+        length = query.window["tumbling"] * MINUTE
+        found.append(latest - (latest - MONDAY) % length + length)
+    if "session" in query.window:
+        found.append(latest + query.window["session"] * MINUTE)
+    if query.every is not None:
+        opened = latest + ("hop" in query.window)
+        found.append(opened + -opened % (query.every * MINUTE))
+    return max(found)
 
 
 def _micros(window: dict[str, int]) -> int | None:
@@ -160,6 +179,10 @@ def _answer(
 ) -> list[tuple[Any, ...]]:  # fmt: skip
     """Return (at, step, pos, sign, cause, item, values) of a query's changes for one key."""
     count, micros = _least(window.get("count"), query.window.get("count")), _least(_micros(window), _micros(query.window))
+    if query.type not in GROUPS and ("tumbling" in query.window or "session" in query.window):
+        return _restarted(case, query, key, stream, window, end, out)
+    if "hop" in query.window:
+        return _hopping(case, query, key, stream, window, end, out)
     if query.type in ("topk", "threshold"):
         return _by_score(query, stream, count, micros, end)
     if query.type == "skyline":
@@ -175,6 +198,72 @@ def _answer(
     if "of" in query.fields:
         return _loyalty(query, key, _reports_of(*taken[query.fields["of"]], query), length, end, out)
     return _loyalty(query, key, _reports(query, stream), length, end, out)
+
+
+def _windows(query: Query, objects: Sequence[groups.Object]) -> Iterable[tuple[int, int, int]]:
+    """Yield (first object, the object after the last, end) of each of the windows that follow each other."""
+    first = 0
+    for i, o in enumerate(objects):
+        following = objects[i + 1] if i + 1 < len(objects) else None
+        if "session" in query.window:
+            end = o.at + query.window["session"] * MINUTE
+        else:
+            length = query.window["tumbling"] * MINUTE
+            end = objects[first].at - (objects[first].at - MONDAY) % length + length
+        if following is None or following.at >= end:
+            yield first, i + 1, end
+            first = i + 1
+
+
+def _restarted(
+    case: Case, query: Query, key: Key, stream: Stream, window: dict[str, int], end: int, out: Expected
+) -> list[tuple[Any, ...]]:  # fmt: skip
+    """Return the changes of a query that is restarted in each window: there by itself, and then everything leaves."""
+    objects = [e.object for e in stream if e.arrives]
+    alone = replace(query, window={})
+    made: list[tuple[Any, ...]] = []
+    step = 0
+    for first, after, until in _windows(query, objects):
+        mine = [
+            groups.Event(e.at, e.arrives, groups.Object(e.object.seq - first, e.object.at, e.object.row))
+            for e in stream if first <= e.object.seq < after and e.at < until
+        ]  # fmt: skip
+        result: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        last = 0
+        for at, inside, pos, sign, cause, item, values in _answer(case, alone, key, mine, {}, window, min(until, end), out):
+            item = tuple(seq + first for seq in item)
+            if sign == "+":
+                result[item] = values
+            else:
+                del result[item]
+            last = inside
+            made.append((at, step + inside, pos, sign, cause, item, values))
+        step += last
+        if until >= end or not result or query.type == "matches":
+            continue
+        step += 1
+        for pos, item in enumerate(sorted(result, key=lambda i: _rank(query, i, result[i]))):
+            made.append((until, step, pos, "-", "expiry", item, result[item]))
+            out.finals[query.name].append((key, until, pos + 1, item, result[item]))
+    return made
+
+
+def _hopping(
+    case: Case, query: Query, key: Key, stream: Stream, window: dict[str, int], end: int, out: Expected
+) -> list[tuple[Any, ...]]:  # fmt: skip
+    """Return the changes of a query over windows [b - T, b): as if all rows came one instant later, with boundaries where they are."""
+    later = [groups.Event(e.at + 1, e.arrives, groups.Object(e.object.seq, e.object.at + 1, e.object.row)) for e in stream]
+    made = _answer(case, replace(query, window={"time": query.window["hop"]}), key, later, {}, window, end, out)
+    if query.type not in ("topk", "threshold", "skyline"):
+        return made
+    return [(*change, (values[0], values[1] - 1, *values[2:])) for *change, values in made]
+
+
+def _rank(query: Query, item: tuple[int, ...], values: tuple[Any, ...]) -> tuple[float, ...]:
+    """Return what a result is sorted by: the score by its direction, then the newer first."""
+    largest = query.fields.get("similarity") != "hamming" if query.type in SETS else query.scoring is not None and query.scoring[1] == "max"
+    score = 0.0 if query.type == "skyline" else float(values[-1])
+    return (-score if largest else score, -min(item), -max(item))
 
 
 def _every(query: Query) -> int | None:

@@ -98,7 +98,7 @@ def _in_memory(case: Case, plan: Plan) -> Tables:
         made.drop(batch)
         if case.options["restarts"] == "restarts":
             made.restart()
-    made.finish()
+    made.finish("end")
     return made.tables()
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.operators.base import Calendar
-from skyband.operators.calendar import longest, window_ends, window_starts
+from skyband.operators.calendar import longest, of_months, window_ends, window_starts
 
 MINUTE = 60_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -119,3 +120,29 @@ def test_length_of_the_longest_window() -> None:
     assert longest(Calendar(1440 * MINUTE)) == 1440 * MINUTE
     assert longest(Calendar(1440 * MINUTE, "Europe/Berlin")) == 1500 * MINUTE
     assert longest(Calendar(1440 * MINUTE, "Asia/Kolkata")) == 1440 * MINUTE
+
+
+@given(
+    st.sampled_from([*CHANGES, "Asia/Gaza"]),
+    st.sampled_from([1, 2, 3, 5, 6, 12, 24]),
+    st.sampled_from([0, 0, 60, 360, 5 * 1440]),
+    st.lists(st.integers(-(10**15), 2 * 10**15), min_size=1, max_size=5),
+)
+@settings(deadline=None)
+def test_months_are_as_dates_say(zone: str, months: int, offset: int, instants: list[int]) -> None:
+    """Against the calendar of ``verify``, which counts dates one by one."""
+    calendar = of_months(months, zone, offset * MINUTE)
+    time = np.array(sorted(instants), np.int64)
+    ends = window_ends(calendar, time)
+    time = np.concatenate([time, ends - 1, ends, ends + 1])
+    starts, ends = window_starts(calendar, time), window_ends(calendar, time)
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == [window_around(calendar, t) for t in time.tolist()]
+    assert (ends - starts).max() <= longest(calendar)
+
+
+def test_known_months() -> None:
+    at = micros(datetime(2024, 3, 31, 12, tzinfo=UTC))
+    for months, first, after in ((1, (2024, 3), (2024, 4)), (3, (2024, 1), (2024, 4)), (12, (2024, 1), (2025, 1))):
+        bounds = [micros(datetime(*month, 1, tzinfo=ZoneInfo("Europe/Berlin"))) for month in (first, after)]
+        calendar = of_months(months, "Europe/Berlin")
+        assert [int(f(calendar, np.array([at]))[0]) for f in (window_starts, window_ends)] == bounds

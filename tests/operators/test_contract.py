@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 import skyband.operators
-from skyband.operators.base import NULL, Changes, Column, Window
+from skyband.operators.base import NULL, Calendar, Changes, Column, Window
 from skyband.operators.contract import BrokenContract, SnapshotRequest, check_operator, random_rows, snapshot_requests
 from skyband.operators.expressions import parse
+from skyband.operators.hopping import Hopping
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 from skyband.operators.matches.operator import Matches, ScoredMatches
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
+from skyband.operators.per_window import PerWindow
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.single_rows.scores import Linear
@@ -171,6 +173,35 @@ def side_by_side(kind: str) -> SideBySide:
     return SideBySide(parts, () if kind == "skyline" else tuple((("y", float(i)),) for i in range(3)))
 
 
+def per_window(op: Any, calendar: Calendar | None = None, session: int | None = None, largest: bool = True) -> PerWindow:
+    """The queries of ``op`` without boundaries, in each window."""
+    if isinstance(op, SideBySide):
+        op = replace(op, parts=tuple(replace(p, queries=tuple(replace(q, every_micros=None) for q in p.queries)) for p in op.parts))
+    elif hasattr(op, "queries"):
+        op = replace(op, queries=tuple(q for q in op.queries if not getattr(q, "every_micros", None)))
+    else:
+        op = replace(op, every=None)
+    return PerWindow(op, calendar, session, (largest,), not isinstance(op, Matches | ScoredMatches))
+
+
+def hopping(op: Any, every: int = 7) -> Hopping:
+    """The queries of ``op`` with boundaries, over the windows that end before them."""
+    return Hopping(replace(op, queries=tuple(replace(q, every_micros=every) for q in op.queries)))
+
+
+SHORT, LONG = Calendar(10, offset=3), Calendar(35)
+
+
+MATCHES = ScoredMatches(
+    scoring=parse("abs(a.x - b.x) + a.n", SCHEMA),
+    direction="min",
+    window=BOTH,
+    queries=(PairQuery("one", 1, BOTH), PairQuery("few", 3, Window(4), None, 2.0)),
+    between=Between("t", "a", "b"),
+    texts=("a", "b"),
+)
+
+
 OPERATORS: dict[str, Any] = {
     "topk, count": topk(TopK, COUNT),
     "topk, time, expression": topk(TopK, TIME, row("where(ok, x, y) + n"), "min", row("t = 'a' or x > y")),
@@ -240,14 +271,7 @@ OPERATORS: dict[str, Any] = {
         between=Between("t", "a", "b"),
         texts=("a", "b"),
     ),
-    "matches by score": ScoredMatches(
-        scoring=parse("abs(a.x - b.x) + a.n", SCHEMA),
-        direction="min",
-        window=BOTH,
-        queries=(PairQuery("one", 1, BOTH), PairQuery("few", 3, Window(4), None, 2.0)),
-        between=Between("t", "a", "b"),
-        texts=("a", "b"),
-    ),
+    "matches by score": MATCHES,
     "bounded pairs, count": bounded(COUNT, "abs(a.x - b.x)", min_score=1.0, max_score=3.0),
     "bounded pairs, time": bounded(TIME, "a.x - b.y", min_score=0.0),
     "bounded pairs, both, sides": bounded(BOTH, "a.n * b.x", Between("t", "a", "b"), max_score=0.0),
@@ -263,11 +287,38 @@ OPERATORS: dict[str, Any] = {
     "side by side, topk deletes": side_by_side("topk deletes"),
     "side by side, threshold": side_by_side("threshold"),
     "side by side, skyline": side_by_side("skyline"),
+    "hopping, topk": hopping(topk(TopK, TIME, row("x + n"))),
+    "hopping, topk deletes, both": hopping(topk(TopKDeletes, BOTH), 5),
+    "hopping, thresholds": hopping(thresholds(TIME, True), 11),
+    "hopping, skyline": hopping(skyline(TIME, ("x", "min"), ("n", "max"), ("t", "equal")), 10),
+    "hopping, pairs, sides": hopping(pairs(TIME, "abs(a.x - b.x)", between=Between("t", "a", "b"))),
+    "hopping, similar enough": hopping(similar_enough(BOTH, "dice", "min_score", 0.5), 9),
+    "per window, topk": per_window(topk(TopK, Window(None, 40), row("x + n")), SHORT),
+    "per window, topk, smallest, count": per_window(topk(TopK, COUNT, direction="min"), LONG, largest=False),
+    "per window, topk deletes": per_window(topk(TopKDeletes, BOTH), LONG),
+    "per session, topk": per_window(topk(TopK, TIME), session=4),
+    "per session, topk deletes, both": per_window(topk(TopKDeletes, BOTH), session=6),
+    "per window, thresholds": per_window(thresholds(TIME, True), SHORT, largest=False),
+    "per window, skyline": per_window(skyline(TIME, ("x", "min"), ("n", "max"), ("t", "equal")), SHORT),
+    "per window, skyline deletes": per_window(skyline(TIME, ("x", "max"), ("ts", "min"), band=3, kind=SkylineDeletes), LONG),
+    "per session, ranked skyline": per_window(ranked(skyline(TIME, ("x", "max"), ("ts", "min"), band=3), LINEAR, "min"), session=5),
+    "per window, pairs, sides": per_window(pairs(TIME, "abs(a.x - b.x)", between=Between("t", "a", "b")), SHORT, largest=False),
+    "per session, pairs of texts": per_window(pairs(TIME, "edit_distance(a.t, b.t) + a.n"), session=4, largest=False),
+    "per window, pairs, deletes": per_window(replace(pairs(TIME, "abs(a.x - b.x)"), deletes=True), LONG, largest=False),
+    "per window, bounded pairs": per_window(bounded(TIME, "a.x - b.y", min_score=0.0), SHORT),
+    "per window, similar sets": per_window(similar(TIME, "jaccard", "a.t <> b.t"), SHORT),
+    "per session, similar enough": per_window(similar_enough(BOTH, "dice", "min_score", 0.5), session=4),
+    "per window, matches": per_window(MATCHES, SHORT),
+    "per window, many topk": per_window(many_topk(TIME, True), SHORT),
+    "per session, many thresholds": per_window(many_thresholds(BOTH, False), session=5, largest=False),
+    "per window, side by side": per_window(side_by_side("topk"), SHORT),
 }
 
 
 def requests(op: Any) -> list[SnapshotRequest | None] | None:
     """What to ask ``snapshot`` for, for operators without ``queries``; None: the suite reads it off those."""
+    if isinstance(op, PerWindow):
+        return requests(op.inner) or list(snapshot_requests(op.inner, 99))
     if isinstance(op, SideBySide):
         return [snapshot_requests(p, 99)[0] for p in op.parts]
     if isinstance(op, SimilarSets | ThresholdPairs):

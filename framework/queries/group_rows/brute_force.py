@@ -212,7 +212,7 @@ def asked_of(question: Question) -> Any:
 
 def operator_of(question: Question) -> Any:
     """Return the configuration of the question's groups."""
-    return question.plan.operators[question.query.operator].operator
+    return question.plan.operators[question.query.operator].inner
 
 
 def named(question: Question) -> tuple[list[tuple[Any, ...]], I64]:

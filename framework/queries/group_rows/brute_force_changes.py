@@ -336,7 +336,7 @@ class _Result:
         place, calendar = 0, self._query.window.tumbling
         for n, ((at, position, arrives), _) in enumerate(events):
             if at != self._at:
-                self._until(at)
+                self._until(at + self._query.window.hopping)
                 self._at = at
             if calendar is not None and position == -1 and window_around(calendar, at)[0] == at:
                 self._close(at)
@@ -420,14 +420,14 @@ class _Result:
             self.found.steps.setdefault(at, []).append(step)
 
     def _until(self, at: int) -> None:
-        """Close the last instant with events; with ``every`` the boundary before ``at`` that shows it."""
+        """Close the last instant with events; with ``every`` the boundary before ``at`` that shows it: of hopping windows, a later one."""
         if self._at is None:
             return
         every = self._query.every_micros
         if not every:
             self._points(self._at)
             return
-        boundary = -(-self._at // every) * every
+        boundary = -(-(self._at + self._query.window.hopping) // every) * every
         if boundary < at:
             self._step(boundary, self._changed, None, True)
             self._points(boundary)

@@ -15,7 +15,7 @@ from skyband.framework.plan.explain_parts import canonical_text, window_rows
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.checks import naming_columns
 from skyband.framework.queries.group_rows.compile import OF_NUMBERS, TYPES, GroupRows, carried, scored_group
-from skyband.framework.queries.protocol import Limits, Makeup, QueryType, Question
+from skyband.framework.queries.protocol import FOLLOWING, HOPPING, Limits, Makeup, QueryType, Question
 from skyband.framework.queries.read_columns import aggregate_columns, node_columns
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.models.source import kind_of
@@ -41,7 +41,7 @@ _SUMS: Final = {"sum": 1, "mean": 1, **dict.fromkeys(("var_pop", "var_samp", "st
 
 def _facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
     """Return the group, the score, and the conditions."""
-    op: Any = node.operator
+    op: Any = node.inner
     reported = [("group", ", ".join(op.group)), ("score", f"{op.score.spelling} ({op.direction} first)")]
     reported += [("having", op.having.spelling)] if op.having is not None else []
     reported += [("where", canonical_text(op.where))] if op.where is not None else []
@@ -58,7 +58,7 @@ def _bound(name: str, asked: Any) -> str:
 
 def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """Return what the state holds, and how large it is."""
-    op: Any = node.operator
+    op: Any = node.inner
     functions = [a.function for a in op.aggregates]
     row = _ROW + _VALUE * len(op.arguments) + _LINKS * sum(f in ("min", "max", "first", "last", "quantile") for f in functions)
     row += _FOUND if op.deletes else 0
@@ -148,7 +148,8 @@ class GroupsType(QueryType):
     has_history = True
     family = "groups"
     shares = SHARES_STATE
-    windows = frozenset({"tumbling", "session"})
+    windows = FOLLOWING | HOPPING
+    forms_windows = True
 
     def item(self, query: Any) -> ItemShape:
         """Return the group, by the columns that name it."""
@@ -166,12 +167,12 @@ class GroupsType(QueryType):
 
     def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
         """Return what the aggregates of the score read."""
-        operator: Any = node.operator
+        operator: Any = node.inner
         return aggregate_columns(operator.score)
 
     def deciding_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
         """Return what makes the groups, and what score and conditions read: not what only the tables carry."""
-        op: Any = node.operator
+        op: Any = node.inner
         return tuple(dict.fromkeys([*op.group, *aggregate_columns(op.score, op.having), *node_columns(op.where)]))
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
@@ -188,7 +189,7 @@ class GroupsType(QueryType):
         A decimal above it may be rounded to it. With ``every``, a group that was above it between two boundaries is shown at the second
         one with what its score is then: at least ``below``.
         """
-        operator: Any = plan.operators[query.operator].operator
+        operator: Any = plan.operators[query.operator].inner
         asked = operator.queries[query.index]
         least = asked.above
         if least is not None and operator.units is None:

@@ -152,7 +152,7 @@ def _ranked(question: Question, at: int, among: Iterable[int]) -> list[tuple[int
 
 def _operator(question: Question) -> Any:
     """Return the operator of the question's query."""
-    return question.plan.operators[question.query.operator].operator
+    return question.plan.operators[question.query.operator].inner
 
 
 def _named(question: Question) -> tuple[list[Item], I64]:

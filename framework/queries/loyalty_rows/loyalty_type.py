@@ -84,7 +84,7 @@ SHARES_STATE: Final = "object, criteria (or updates), where, stale_after, held a
 
 def _facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
     """Return the object, when it is on and for how long; the queries' bounds, and the objects with trajectories."""
-    operator: Any = node.operator
+    operator: Any = node.inner
     on = f"by column {operator.updates.name}" if operator.updates is not None else f"where {canonical_text(operator.criteria)}"
     stale = f", for {format_duration(operator.stale_after)} at most" if operator.stale_after is not None else ""
     deleted = " or its own deletion" if operator.deletes else ""
@@ -295,7 +295,7 @@ class LoyaltyType(QueryType):
 
     def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
         """Return what says when an object satisfies the criterion."""
-        op: Any = node.operator
+        op: Any = node.inner
         updates = () if op.updates is None else (op.updates.name,)
         return (*node_columns(op.criteria), *updates, *(() if op.held is None else (op.held,)))
 
@@ -309,7 +309,7 @@ class LoyaltyType(QueryType):
 
     def limits(self, plan: Plan, query: QueryNode, asked: LogicalQuery | None) -> Limits:
         """Return ``k``, and a loyalty of at least ``at_least`` and at most the window."""
-        operator: Any = plan.operators[query.operator].operator
+        operator: Any = plan.operators[query.operator].inner
         window = None if query.window.micros is None else query.window.micros / 1_000_000
         return Limits(query.k, ((LOYALTY, (operator.queries[query.index].at_least or 0) / 1_000_000, window),))
 

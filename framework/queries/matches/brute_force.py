@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from skyband.framework.queries.pair_rows.brute_force import Compare, pairs_of
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.scored_pairs import brute_force as scored
 from skyband.framework.queries.set_pairs import brute_force as sets
-from skyband.framework.verify.brute_force.objects import Found
+from skyband.framework.verify.brute_force.objects import Found, window_of
 from skyband.operators.base import NEVER
 
 
@@ -26,7 +28,8 @@ def reported(question: Question, of_sets: bool) -> Found | None:
     first, end = (int(np.searchsorted(time, question.at, side=side)) for side in ("left", "right"))
     if first == end:
         return []
-    alive = 0 if query.window.micros is None else int(np.searchsorted(time, question.at - query.window.micros, side="right"))
+    # Those of the window that have not left it by time: a count is counted from each row.
+    alive, _, _ = window_of(query, replace(query.window, count=None), question.data, question.at)
     found: Found = []
     compare = comparing(question, of_sets)
     # The seq of the first object that came after each object's deletion.

@@ -15,7 +15,7 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, QueryNode
 from skyband.framework.queries.models import K, QueryModel
 from skyband.framework.queries.pair_rows.model import Between, pair_of
-from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.protocol import FOLLOWING, QueryType, Question
 from skyband.framework.queries.read_columns import node_columns
 from skyband.framework.queries.scored_pairs import scored_pairs_type as scored
 from skyband.framework.queries.scored_pairs.scored_pairs_type import check_scored_pairs, facts_of_scored_pairs
@@ -55,7 +55,7 @@ class Matches(QueryModel):
 
 def of_sets(node: OperatorNode) -> bool:
     """Return True if the operator matches sets of tokens."""
-    return hasattr(node.operator, "similarity")
+    return hasattr(node.inner, "similarity")
 
 
 # Entries to operators: one for all that share a state, which is the window alone, and an index of its sets for entries about sets.
@@ -101,6 +101,7 @@ class MatchesType(QueryType):
     model = Matches
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     sides = PAIR_SIDES
+    windows = FOLLOWING
     shows_k = False
     takes_deletions = True
     shares = "scoring and direction (or tokens and similarity), where and between"
@@ -133,7 +134,7 @@ class MatchesType(QueryType):
 
     def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
         """Return the sets, or what scores are computed from."""
-        operator: Any = node.operator
+        operator: Any = node.inner
         return (operator.tokens,) if of_sets(node) else node_columns(operator.scoring)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:

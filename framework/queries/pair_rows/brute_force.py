@@ -92,7 +92,7 @@ def first_pairs(question: Question, count: int | None, make: Callable[[Question]
 
 def blocks(question: Question, compare: Compare, first: int, end: int, low: I64) -> Iterator[Pairs]:
     """The admitted pairs whose newer object x has ``first`` <= x < ``end``, with the older ones from ``low[x]`` on; some at a time."""
-    op: Any = question.plan.operators[question.query.operator].operator
+    op: Any = question.plan.operators[question.query.operator].inner
     sides = None if op.between is None else _sides(question, op.between)
     at = first
     while at < end:
@@ -131,7 +131,7 @@ def pairs_of(question: Question, x: int, first: int, compare: Compare) -> Pairs:
 def item_scores(question: Question, items: Sequence[tuple[Any, ...]], compare: Compare) -> list[float]:
     """The score of each of ``items``; NaN if it is no pair that the query admits."""
     a, b = (np.array([int(item[n]) for item in items], np.int64) for n in (0, 1))
-    op: Any = question.plan.operators[question.query.operator].operator
+    op: Any = question.plan.operators[question.query.operator].inner
     good = a < b
     if op.between is not None:
         is_a, is_b = _sides(question, op.between)

@@ -14,7 +14,7 @@ from skyband.framework.verify.brute_force.expressions import holds, score_of
 
 def comparing(question: Question) -> Compare:
     """What scores pairs of objects."""
-    op: Any = question.plan.operators[question.query.operator].operator
+    op: Any = question.plan.operators[question.query.operator].inner
     score, admitted, sign = score_of(op.scoring), holds(op.where), -1.0 if question.query.direction == "max" else 1.0
     columns = pairs.whole(question)
 

@@ -17,7 +17,7 @@ from skyband.framework.queries.checks import bounds_in_order, uses_scoring
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
 from skyband.framework.queries.pair_rows.model import Between, check_between, check_room, pair_of
-from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.protocol import FOLLOWING, HOPPING, QueryType, Question, closing
 from skyband.framework.queries.read_columns import node_columns
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.expressions.scoring import scoring_text
@@ -37,7 +37,7 @@ def check_scored_pairs(scope: Scope, path: Path, query: Any) -> None:
 
 def facts_of_scored_pairs(node: OperatorNode) -> list[tuple[str, str]]:
     """Return the score, the condition, the sides, and whether bounds exclude partners, for ``explain``."""
-    op: Any = node.operator
+    op: Any = node.inner
     shown = [("score", f"{canonical_text(op.scoring)} ({node.direction} first)")]
     shown += [("where", canonical_text(op.where))] if op.where is not None else []
     shown += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
@@ -49,10 +49,11 @@ class ScoredPairsType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``ScoredPairs``."""
 
     sides = PAIR_SIDES
+    windows = FOLLOWING | HOPPING
 
     def item(self, query: Any) -> ItemShape:
         """Two rows, by age or by side."""
-        return pair_of(query.between)
+        return closing(pair_of(query.between), query.window)
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
         """See ``check_scored_pairs``."""
@@ -60,7 +61,7 @@ class ScoredPairsType(QueryType):
 
     def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
         """Return what scores are computed from."""
-        operator: Any = node.operator
+        operator: Any = node.inner
         return node_columns(operator.scoring)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:

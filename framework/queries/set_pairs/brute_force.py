@@ -24,7 +24,7 @@ def most_similar(question: Question) -> Found | None:
 
 def comparing(question: Question) -> Compare:
     """What compares pairs of sets."""
-    op: Any = question.plan.operators[question.query.operator].operator
+    op: Any = question.plan.operators[question.query.operator].inner
     columns, admitted = pairs.whole(question), holds(op.where)
     tokens, ends = _numbered(question, op.tokens.removeprefix(TOKENS))
     sizes = np.diff(ends)

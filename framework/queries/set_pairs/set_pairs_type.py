@@ -17,7 +17,7 @@ from skyband.framework.plan.model import OperatorNode, QueryNode
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
 from skyband.framework.queries.pair_rows.model import Between, check_between, check_room, pair_of
-from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.protocol import FOLLOWING, HOPPING, QueryType, Question, closing
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import TOKENS, Window
@@ -44,7 +44,7 @@ def check_set_pairs(scope: Scope, path: Path, query: Any) -> None:
 
 def facts_of_set_pairs(node: OperatorNode) -> list[tuple[str, str]]:
     """Return the similarity, the condition and the sides, for ``explain``."""
-    op: Any = node.operator
+    op: Any = node.inner
     facts = [("similarity", f"{op.similarity} of {op.tokens.removeprefix(TOKENS)}")]
     facts += [("where", canonical_text(op.where))] if op.where is not None else []
     facts += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
@@ -55,12 +55,13 @@ class SetPairsType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``SetPairs``."""
 
     sides = PAIR_SIDES
+    windows = FOLLOWING | HOPPING
     shares = "tokens, similarity, where and between"
     takes_deletions = True
 
     def item(self, query: Any) -> ItemShape:
         """Two rows, by age or by side."""
-        return pair_of(query.between)
+        return closing(pair_of(query.between), query.window)
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
         """See ``check_set_pairs``."""
@@ -68,7 +69,7 @@ class SetPairsType(QueryType):
 
     def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
         """Return the sets."""
-        operator: Any = node.operator
+        operator: Any = node.inner
         return (operator.tokens,)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.drafts import job_window, query_window
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, QueryNode
-from skyband.framework.queries.protocol import QueryType
+from skyband.framework.queries.protocol import FOLLOWING, HOPPING, QueryType, closing
 from skyband.framework.queries.read_columns import scoring_columns
 from skyband.framework.queries.single_rows.cells import Cells, read_cells
 from skyband.framework.queries.single_rows.list_rows import QueryRows, interpret
@@ -107,10 +107,11 @@ class SingleRowsType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``ScoredRows``."""
 
     takes_deletions = True
+    windows = FOLLOWING | HOPPING
 
     def item(self, query: Any) -> ItemShape:
         """One row."""
-        return ItemShape(ROW, by_score(ROW), (SCORE_VALUE,))
+        return closing(ItemShape(ROW, by_score(ROW), (SCORE_VALUE,)), query.window)
 
     def parameters(self, scope: Scope, path: Path, query: Any) -> tuple[str, ...] | None:
         """Those of a list of queries."""
@@ -123,7 +124,7 @@ class SingleRowsType(QueryType):
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """Return the score and the condition of a state."""
         mixed = any(q.turned for q in queries)
-        where = getattr(node.operator, "where", None)
+        where = getattr(node.inner, "where", None)
         facts = [("score", f"{_score(queries)} ({'min or max, as each says,' if mixed else node.direction} first)")]
         return facts if where is None or isinstance(where, tuple) else [*facts, ("where", canonical_text(where))]
 

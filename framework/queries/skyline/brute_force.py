@@ -28,7 +28,7 @@ def unbeaten(question: Question) -> Found | None:
     compared again: each object that it dominates has as many among the others. O(window * band's objects).
     """
     members = _members(question)
-    op: Any = question.plan.operators[question.query.operator].operator
+    op: Any = question.plan.operators[question.query.operator].inner
     sizes = getattr(op, "sizes", None)
     if members is None or (question.logical_query is None and sizes is None):
         return members
@@ -41,7 +41,7 @@ def unbeaten(question: Question) -> Found | None:
 def _members(question: Question) -> Found | None:
     """Return the objects of the skyline, newest first, as (items, 0.0). None if that is too much work."""
     query, data = question.query, question.data
-    op: Any = question.plan.operators[query.operator].operator
+    op: Any = question.plan.operators[query.operator].inner
     first, end, at = window_of(query, query.window, data, question.at)
     if not question.work.take(SLOW * (end - first)):
         return None
@@ -94,7 +94,7 @@ def by_radius(question: Question, members: Found | None = None) -> Found | None:
     members = _members(question) if members is None else members
     if members is None or not question.work.take(SLOW * len(members) ** 2):
         return None
-    op: Any = question.plan.operators[question.query.operator].operator
+    op: Any = question.plan.operators[question.query.operator].inner
     seqs = np.array([item[0] for item, _ in members], np.int64)
     first, end, _ = window_of(question.query, question.query.window, question.data, question.at)
     rows = question.data.values(first, end)
@@ -142,7 +142,7 @@ def _band(points: SortedList, band: int, distinct: bool, work: Work) -> list[Poi
 def beating(question: Question, seq: int) -> Found | None:
     """Return the objects of the window that beat ``seq``, newest first; None if ``seq`` takes no part. O(window)."""
     query, data = question.query, question.data
-    op: Any = question.plan.operators[query.operator].operator
+    op: Any = question.plan.operators[query.operator].inner
     first, end, at = window_of(query, query.window, data, question.at)
     rows = data.values(first, end)
     beats = holds(op.where)(rows, rows) & (data.deleted[first:end] > at)

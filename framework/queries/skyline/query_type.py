@@ -18,7 +18,7 @@ from skyband.framework.plan.explain_parts import assumed_rows, assuming, canonic
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.checks import uses_scoring
 from skyband.framework.queries.models import Columns, K, QueryModel
-from skyband.framework.queries.protocol import Limits, QueryType, Question
+from skyband.framework.queries.protocol import FOLLOWING, HOPPING, Limits, QueryType, Question, closing
 from skyband.framework.queries.read_columns import scoring_columns
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def _facts(node: OperatorNode) -> list[tuple[str, str]]:
     """Return the condition, the dimensions, their levels, the score, and the sizes with the weights."""
-    op: Any = node.operator
+    op: Any = node.inner
     found = [("where", canonical_text(op.where))] if op.where is not None else []
     found.append(("compares", _dimension_texts(op)))
     if op.levels is not None:
@@ -91,7 +91,7 @@ def skyline_size(k: int, n: float, d: int) -> float:
 
 def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """Return the lines about the kept rows; rows in groups of equal values keep as much per group, of fewer rows each."""
-    op: Any = node.operator
+    op: Any = node.inner
     if op.keeps == "window":
         return _with_deletions(plan, node, rate)
     d = op.ordered if op.levels is None else op.levels[0]
@@ -122,7 +122,7 @@ def _columns_of_scores(op: Any) -> int:
 
 def _with_deletions(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """Return the lines about the price of deletions: which rows are kept, and which work is done (figures in docs/algorithms D4)."""
-    op: Any = node.operator
+    op: Any = node.inner
     known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
     bytes_ = n * 8 * (3 + node.k + len(op.dimensions) + _columns_of_scores(op))
     rows = f"{counted(round(n), 'row')}{per_key(plan)}{assuming(node.window, rate)}"
@@ -348,6 +348,7 @@ class SkylineType(QueryType):
     model = Skyline
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     takes_deletions = True
+    windows = FOLLOWING | HOPPING
     own_k = "band"
     shares = "dimensions, prefer, band, distinct, where, by and weights"
 
@@ -361,10 +362,10 @@ class SkylineType(QueryType):
             Value("pred_time", "timestamp", "event time of pred"),
         )
         if query.top is not None:
-            return ItemShape(ROW, by_score(ROW), (SCORE_VALUE,), extra=extra, hidden_by="pred")
+            return closing(ItemShape(ROW, by_score(ROW), (SCORE_VALUE,), extra=extra, hidden_by="pred"), query.window)
         if query.size is not None:
-            return ItemShape(ROW, newest_first(ROW))
-        return ItemShape(ROW, newest_first(ROW), extra=extra, hidden_by="pred")
+            return closing(ItemShape(ROW, newest_first(ROW)), query.window)
+        return closing(ItemShape(ROW, newest_first(ROW), extra=extra, hidden_by="pred"), query.window)
 
     def check(self, scope: Scope, path: Path, query: Skyline) -> None:
         """Check the dimensions, their priorities and the score."""
@@ -397,7 +398,7 @@ class SkylineType(QueryType):
 
     def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
         """Return ``top`` or ``size``."""
-        size = getattr(plan.operators[query.operator].operator, "sizes", None)
+        size = getattr(plan.operators[query.operator].inner, "sizes", None)
         return super().limits(plan, query, logical) if size is None else Limits(size[query.index])
 
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
@@ -420,7 +421,7 @@ class SkylineType(QueryType):
 
     def ranked(self, question: Question) -> Found | None:
         """Return the members of the skyline in rank order, or by radius; None with neither: dominance is no rank."""
-        if hasattr(question.plan.operators[question.query.operator].operator, "sizes"):
+        if hasattr(question.plan.operators[question.query.operator].inner, "sizes"):
             from skyband.framework.queries.skyline.brute_force import by_radius
 
             return by_radius(question)
@@ -431,7 +432,7 @@ class SkylineType(QueryType):
         from skyband.framework.queries.skyline.brute_force import beating
 
         found = beating(question, int(item[0]))
-        op: Any = question.plan.operators[question.query.operator].operator
+        op: Any = question.plan.operators[question.query.operator].inner
         return None if found is not None and len(found) < op.band else found
 
 

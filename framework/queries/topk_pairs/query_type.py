@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def _facts(node: OperatorNode) -> list[tuple[str, str]]:
     """What all pairs with a score have, and the cap."""
-    cap = cap_of(node.operator)
+    cap = cap_of(node.inner)
     at_most = [("at most", f"{counted(cap, 'pair')} of a result with the same row")] if cap is not None else []
     return facts_of_scored_pairs(node) + at_most
 
@@ -53,7 +53,7 @@ def skyband_size(k: int, n: float) -> float:
 def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """The expected size of the state."""
     rows = assumed_rows(node.window, rate)
-    cap, op = cap_of(node.operator), cast(Any, node.operator)
+    cap, op = cap_of(node.inner), cast(Any, node.inner)
     if op.deletes:
         return _size_with_deletions(plan, node, rows)
     if cap is not None:
@@ -65,7 +65,7 @@ def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
 
 def _size_with_deletions(plan: Plan, node: OperatorNode, rows: float) -> list[str]:
     """The size of the state where rows can be deleted, and what a row costs."""
-    op: Any = node.operator
+    op: Any = node.inner
     windows, least = len({q.window.within(op.window) for q in op.queries}), (1 + SPARE[0]) * node.k + SPARE[1]
     most = MOST * least
     size = windows * (24 * min(most, rows * (rows - 1) / 2) + 16 * rows) + 16 * rows
@@ -172,7 +172,7 @@ class TopKPairsType(ScoredPairsType):
 
 
 def _cap(plan: Plan, query: QueryNode) -> int | None:
-    return cap_of(plan.operators[query.operator].operator)
+    return cap_of(plan.operators[query.operator].inner)
 
 
 QUERY_TYPE = TopKPairsType()

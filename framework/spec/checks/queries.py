@@ -12,9 +12,9 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
 from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
-from skyband.framework.base.units import format_duration
+from skyband.framework.base.units import Months, format_duration
 from skyband.framework.base.zones import is_zone, zone_hint
-from skyband.framework.plan.drafts import job_window, own_window
+from skyband.framework.plan.drafts import calendar_of, job_window, own_window
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.chains import CONTRADICTING, Division, StreamJob, Takes, cycle, divided, identity, item_columns, item_of, taken
@@ -26,7 +26,7 @@ from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.scoring import TERM_FUNCTIONS, ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring, Term
 from skyband.framework.spec.models.source import Operations
 from skyband.framework.spec.parsing.document import Path
-from skyband.operators.base import Calendar, Kind
+from skyband.operators.base import Kind
 from skyband.operators.calendar import longest
 
 # Check what deletes objects: ``deletes``, and ``op`` and ``on_duplicate`` of the source.
@@ -218,7 +218,9 @@ def _check_members(s: Scope, path: Path, query: Any, of: str, other: QueryModel)
 
 # Checks of the windows of queries: bounds that fit into the job's window, tumbling windows, sessions.
 
-_KINDS: Final = {"tumbling": "tumbling windows", "session": "sessions"}
+_KINDS: Final = {"tumbling": "tumbling windows", "hop": "hopping windows", "session": "sessions"}
+_SHORTEST: Final = 28 * 86_400_000_000
+"""Microseconds of the shortest month."""
 _ENLARGE: Final = "enlarge the job's window, or use a smaller one here"
 
 
@@ -233,21 +235,22 @@ def check_window(s: Scope, path: Path, query: QueryModel) -> None:
         return
     job = job_window(s.job.window)
     for kind, _, largest in own_window(own).misfits(job):
-        where = doc.where_value((*at, kind))
+        where = doc.where_value((*at, "hop", "size") if own.hop is not None and kind == "time" else (*at, kind))
         if largest is None:
             hint = f"add {kind} to the job's window, or use {'time' if kind == 'count' else 'count'}"
             doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
         else:
             big = f"{counted(largest, 'row')}" if kind == "count" else format_duration(largest)
             doc.add("SKY-E140", f"larger than the job's window ({big})", where, _ENLARGE)
-    for field, micros in (("tumbling", own.tumbling), ("session", own.session)):
+    calendar = None if own.tumbling is None else calendar_of(own.tumbling, own.zone)
+    for field, micros in (("tumbling", None if calendar is None else calendar.micros), ("session", own.session)):
         if micros is None:
             continue
         where = doc.where_value((*at, field))
         if job.micros is None:
             doc.add("SKY-E141", f"{_KINDS[field]} need a job's window with a time", where, "add time to the job's window")
             continue
-        most = longest(Calendar(micros, own.zone or "UTC")) if field == "tumbling" else micros
+        most = longest(calendar) if calendar is not None else micros
         if most > job.micros:
             clocks = f": where clocks are set back, a window has {format_duration(most)}" if most > micros else ""
             doc.add("SKY-E140", f"larger than the job's window ({format_duration(job.micros)}){clocks}", where, _ENLARGE)
@@ -256,10 +259,10 @@ def check_window(s: Scope, path: Path, query: QueryModel) -> None:
 def _fields_fit(s: Scope, at: Path, own: QueryWindow) -> bool:
     """Report fields that do not go together, and an unknown zone; return True if there are none."""
     doc = s.doc
-    kinds = [k for k in ("tumbling", "session") if getattr(own, k) is not None]
+    kinds = [k for k in _KINDS if getattr(own, k) is not None]
     sliding = [k for k in ("count", "time") if getattr(own, k) is not None]
     if not kinds and not sliding:
-        doc.add("SKY-E111", "a window needs 'count', 'time' or both", doc.where_key(at), "or 'tumbling', or 'session'")
+        doc.add("SKY-E111", "a window needs 'count', 'time' or both", doc.where_key(at), "or 'tumbling', 'hop' or 'session'")
         return False
     if kinds and len(kinds) + len(sliding) > 1:
         named = [*kinds, *sliding]
@@ -273,8 +276,9 @@ def _fields_fit(s: Scope, at: Path, own: QueryWindow) -> bool:
     if own.zone is not None and not is_zone(own.zone):
         doc.add("SKY-E113", f"unknown time zone {doc.shown((*at, 'zone'))}", doc.where_value((*at, "zone")), zone_hint(own.zone))
         return False
-    if own.tumbling is not None and own.offset is not None and own.offset >= own.tumbling:
-        message = f"'offset' moves windows by less than their length ({format_duration(own.tumbling)})"
+    least = _SHORTEST * own.tumbling.count if isinstance(own.tumbling, Months) else own.tumbling
+    if least is not None and own.offset is not None and own.offset >= least:
+        message = f"'offset' moves windows by less than their length ({format_duration(least)})"
         doc.add("SKY-E114", message, doc.where_value((*at, "offset")))
         return False
     return True
@@ -288,6 +292,21 @@ def _supported(s: Scope, at: Path, query: QueryModel, own: QueryWindow) -> bool:
             hint = f"use count or time; {' and '.join(can)} take {name}"
             s.doc.add("SKY-E142", f"{query.type} takes no {name}", s.doc.where_key((*at, kind)), hint)
             return False
+    if own.hop is not None and query.every is not None:
+        message = "'every' and 'hop' both say when results change"
+        s.doc.add("SKY-E117", message, s.doc.where_key((*at[:-1], "every")), "leave out 'every'")
+        return False
+    if (own.tumbling is None and own.session is None) or query_type(query.type).forms_windows:
+        return True
+    if query.every is not None:
+        message = "'every' and windows that follow each other: only queries about groups have both"
+        hint = f"leave 'every' out: each final result is a row of the table <query>{FINAL_RESULTS}"
+        s.doc.add("SKY-E117", message, s.doc.where_key((*at[:-1], "every")), hint)
+        return False
+    if own.session is not None and s.job.has_deletions:
+        message = "sessions cannot be used with deletions: a silence is counted from rows, which may be deleted"
+        s.doc.add("SKY-E117", message, s.doc.where_key((*at, "session")), "use time or tumbling")
+        return False
     return True
 
 

@@ -106,7 +106,11 @@ class SpecTest(Model):
     clock: Text | None = Field(
         default=None, description="The clock of event_time.max_ahead, e.g. 2024-01-02 10:00. Default: no row is too far ahead."
     )
-    finish: bool = Field(default=True, description="Declare the input complete after the last row, like run --finish.")
+    finish: bool | Literal["end"] = Field(
+        default=True,
+        description="Declare the input complete after the last row, like run --finish; end: at the end of the windows that hold it, like "
+        "run --finish-at end.",
+    )
     expect: dict[Name, tuple[Row, ...]] = Field(
         default_factory=dict,
         description="Table of the job to all its rows: <query>_changes, <query>, <query>_now, <query>_trajectory, <query>_final, "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.console.lines import Warn, warning_to_stderr
+from skyband.framework.plan.finish import FinishAt, finished_frontier
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.job.consistency import Found
@@ -82,18 +83,20 @@ class SendBacklog:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Declare the input complete: move the frontier to 1 microsecond after the newest event time, durably, and process what is due."""
+    """Declare the input complete up to ``at``: move the frontier there, durably, and process what is due."""
 
     context: RunContext
     opened: OpenedJob
     totals: Totals
     stream: Batches
+    at: FinishAt = "newest"
 
     def run(self) -> bool:
         """Return False if a signal stopped the stream."""
         if self.totals.newest is None:
             return True
-        layout, job, frontier = self.context.layout, self.opened.job, self.totals.newest + 1
+        layout, job = self.context.layout, self.opened.job
+        frontier = finished_frontier(self.opened.plan, self.totals.newest, self.at)
         # Spark counts in ms: every frontier gets a watermark of its own, later than those before.
         known = {f: w for w, f in job.finishes}
         watermark_ms = known.get(frontier, max([-(-frontier // 1000), *(w + 1 for w in known.values())]))
@@ -205,8 +208,10 @@ class Runner:
         self.engine, self.plan, self.replan, self.opened = engine, plan, replan, opened
         self.context = RunContext(engine, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate, clock, tell)
 
-    def run(self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None) -> Finished:
-        """Stream over the present input (``once``) or until a signal; ``finish`` then declares the input complete.
+    def run(
+        self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None, finish_at: FinishAt = "newest"
+    ) -> Finished:
+        """Stream over the present input (``once``) or until a signal; ``finish`` then declares the input complete up to ``finish_at``.
 
         ``rebuild``: first derive the tables of results again. ``found``: see ``OpenJob``.
 
@@ -249,7 +254,7 @@ class Runner:
                 results.derive()
                 rebuild, found = False, None
             if completed and finish:
-                completed = Finish(context, opened, totals, stream).run()
+                completed = Finish(context, opened, totals, stream, finish_at).run()
             if completed:
                 completed = Flush(context, totals, stream).run()
             results.derive()

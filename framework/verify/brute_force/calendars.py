@@ -61,10 +61,27 @@ def window_around(calendar: Calendar, at: int) -> tuple[int, int]:
     spare = max(shown) - min(shown)
     local = instant.replace(tzinfo=None) + shown[1]
     origin = _MONDAY + timedelta(microseconds=calendar.offset)
-    first, last = (local - length - spare - origin) // length, (local + 2 * length + spare - origin) // length
-    found = sorted(t for n in range(first, last + 1) for t in _instants(origin + n * length, zone, length))
+    if calendar.months:
+        near_months = _months(calendar, local - length - spare, local + 2 * length + spare)
+        found = sorted(t for begin in near_months for t in _instants(begin, zone, length))
+    else:
+        first, last = (local - length - spare - origin) // length, (local + 2 * length + spare - origin) // length
+        found = sorted(t for n in range(first, last + 1) for t in _instants(origin + n * length, zone, length))
     start, end = max(t for t in found if t <= instant), min(t for t in found if t > instant)
     return (start - _EPOCH) // _MICRO, (end - _EPOCH) // _MICRO
+
+
+def _months(calendar: Calendar, since: datetime, until: datetime) -> Iterator[datetime]:
+    """Yield the local boundaries of windows of months from a window before ``since`` until one after ``until``."""
+    year, offset = since.year - 1 - calendar.months // 12, timedelta(microseconds=calendar.offset)
+    month = (year - 2000) * 12
+    month -= month % calendar.months
+    while True:
+        begin = datetime(2000 + month // 12, 1 + month % 12, 1) + offset
+        yield begin
+        if begin > until:
+            return
+        month += calendar.months
 
 
 def _instants(local: datetime, zone: ZoneInfo, length: timedelta) -> list[datetime]:

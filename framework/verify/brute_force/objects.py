@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -195,12 +195,32 @@ def window_of(query: QueryNode, window: Window, data: Objects, at: int) -> tuple
     """Return (first, end, instant): the seqs in ``window`` after all events with time <= ``at``, or the last boundary by then."""
     if query.every_micros:
         at = at // query.every_micros * query.every_micros
-    end = int(np.searchsorted(data.time, at, side="right"))
+    # At a boundary, hopping windows have neither its own rows nor have lost those one length before it.
+    side: Literal["left", "right"] = "left" if window.hopping else "right"
+    end = int(np.searchsorted(data.time, at, side=side))
     first = 0
     if window.micros:
-        first = int(np.searchsorted(data.time, at - window.micros, side="right"))
+        first = int(np.searchsorted(data.time, at - window.micros, side=side))
     if window.tumbling is not None:
         first = max(first, int(np.searchsorted(data.time, window_around(window.tumbling, at)[0])))
+    if window.session is not None and query.item.rows:
+        first = max(first, session_start(data.time[:end], window.session, at))
     if window.count:
         first = max(first, end - window.count)
     return min(first, end), end, at
+
+
+def session_start(time: I64, session: int, at: int) -> int:
+    """Return the first row of the session of a key at an instant, given the instants of its rows by then; their number if there is none."""
+    if not len(time) or at - time[-1] >= session:
+        return len(time)
+    silences = np.flatnonzero(np.diff(time) >= session)
+    return int(silences[-1]) + 1 if len(silences) else 0
+
+
+def ends_at(query: QueryNode, data: Objects, at: int) -> bool:
+    """Return True if a tumbling window, or a session of the key, ends at an instant."""
+    if query.window.session is not None and query.item.rows:
+        before = int(np.searchsorted(data.time, at))
+        return before > 0 and int(data.time[before - 1]) + query.window.session == at
+    return query.window.tumbling is not None and window_around(query.window.tumbling, at)[0] == at

@@ -36,7 +36,7 @@ from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
 from skyband.framework.verify.brute_force import instants
 from skyband.framework.verify.brute_force.accepted import accepted, source_rows, source_rows_by_arrow, with_operations, without_late
-from skyband.framework.verify.brute_force.calendars import leaves_at, window_around
+from skyband.framework.verify.brute_force.calendars import leaves_at
 from skyband.framework.verify.brute_force.compare_changes import (
     compare_carried,
     compare_head,
@@ -47,7 +47,7 @@ from skyband.framework.verify.brute_force.compare_changes import (
     compare_values,
 )
 from skyband.framework.verify.brute_force.history import ChangeRow, History, Item, ItemPoint
-from skyband.framework.verify.brute_force.objects import Accepted, Found, Room, Work, objects, window_of
+from skyband.framework.verify.brute_force.objects import Accepted, Found, Room, Work, ends_at, objects, window_of
 from skyband.framework.verify.brute_force.query_rows import KeyRows, PartRows, QueryRows, Turn
 from skyband.framework.verify.brute_force.statistics import with_statistics
 from skyband.framework.verify.brute_force.stream_rows import StreamRows
@@ -573,8 +573,8 @@ class _Comparison:
 
     def _final(self, of: QueryRows, stream: instants.Stream, question: Question) -> None:
         """Compare the final result of the window that ends at the question's instant, if one does."""
-        calendar, end = of.query.window.tumbling, question.at
-        if of.finals is None or calendar is None or window_around(calendar, end)[0] != end:
+        end = question.at
+        if of.finals is None or not ends_at(of.query, question.data, end):
             return
         last = replace(question, at=end - 1, query=replace(of.query, every_micros=None))
         expected = of.kind.brute_force(last)

@@ -13,6 +13,7 @@ from typing import Any
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.schemas import changes_name, stream_columns
+from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.stored import Key, Stored, exact, key_of, keys_of, micros
 from skyband.operators.base import CAUSES, Window
@@ -107,12 +108,27 @@ def _wrong(step: Step, change: Change, rules: Rules, clock: Clock, least: int, m
         return "the job has no deletions"
     if not change.seqs:
         return None
-    life = min(change.times) + (rules.window.micros or FAR)
+    life = _life(change, rules)
     if life <= step.at and (change.enters or (life < step.at and not rules.every)):
         return "one of its objects was no longer in the window"
     if rules.time_varying or (rules.every and change.enters):
         return None
     return _arrival(step, change, rules, clock, least) if change.enters else _departure(step, change, rules, clock, least, most)
+
+
+def _life(change: Change, rules: Rules) -> int:
+    """Return the instant at which an item leaves at the latest, with the oldest of its rows. Where sessions end only the source knows."""
+    oldest, window = min(change.times), rules.window
+    end = FAR if window.tumbling is None else window_around(window.tumbling, oldest)[1]
+    return min(end, oldest + (window.micros or FAR) + window.hopping)
+
+
+def _silent(rules: Rules, clock: Clock, at: int) -> bool:
+    """Return True if a session may end at an instant: no row is known to have come for so long."""
+    if rules.window.session is None:
+        return False
+    before = bisect_left(clock.time, at)
+    return before == 0 or clock.time[before - 1] + rules.window.session <= at
 
 
 def _arrival(step: Step, change: Change, rules: Rules, clock: Clock, newest: int) -> str | None:
@@ -127,15 +143,17 @@ def _arrival(step: Step, change: Change, rules: Rules, clock: Clock, newest: int
 
 
 def _departure(step: Step, change: Change, rules: Rules, clock: Clock, least: int, most: int) -> str | None:
-    gone: Collection[int] | None = None if clock.deleted is None else [s for s in change.seqs if clock.deleted.get(s, FAR) <= step.at]
+    ended: Collection[int] | None = None if clock.deleted is None else [s for s in change.seqs if clock.deleted.get(s, FAR) <= step.at]
     if change.cause == "delete":
-        return "none of its objects was deleted" if gone is not None and not gone else None
-    if gone and any((clock.deleted or {}).get(s, FAR) < step.at for s in gone):
+        return "none of its objects was deleted" if ended is not None and not ended else None
+    if ended and any((clock.deleted or {}).get(s, FAR) < step.at for s in ended):
         return "one of its objects was deleted"
-    count, life = rules.window.count or FAR, rules.window.micros or FAR
-    timed_out = min(change.times) + life <= step.at
+    count = rules.window.count or FAR
+    timed_out = _life(change, rules) <= step.at
     if change.cause == "expiry":
-        return None if timed_out or min(change.seqs) <= most - count else "all its objects are in the window"
+        return (
+            None if timed_out or _silent(rules, clock, step.at) or min(change.seqs) <= most - count else "all its objects are in the window"
+        )
     if not rules.every and not rules.capped:  # an object has arrived that displaces it
         least = max(least, clock.newest(step.at, False)[0] + 1)
         if least > most:

@@ -56,7 +56,7 @@ class FinalResults:
 
     def at(self, stream: Key, end: int) -> list[tuple[Item, float]]:
         """Return (item, score) of the window of a stream that ended then, in rank order."""
-        return [(self._items[i], self._rows[i][SCORE]) for i in self.windows.get((stream, end), [])]
+        return [(self._items[i], self._rows[i].get(SCORE, 0.0)) for i in self.windows.get((stream, end), [])]
 
     def carried(self, stream: Key, end: int) -> list[tuple[Any, ...]]:
         """Return what each row of a window carries (``ItemShape.carried``), in rank order."""
@@ -69,29 +69,35 @@ class FinalResults:
 
     def mistakes(self) -> Iterator[Difference]:
         """Yield the windows whose bounds are not those of the calendar, or whose rows are not one result in rank order."""
-        calendar = self.query.window.tumbling
-        assert calendar is not None
         for (stream, end), mine in self.windows.items():
             rank, rows = rank_key(self.query.item, smallest_first(self.query, stream)), [self._rows[i] for i in mine]
             keys = [rank(row) for row in rows]
-            if {self.start[i] for i in mine} != {window_around(calendar, end - 1)[0]} or window_around(calendar, end)[0] != end:
+            if not self._bounded({self.start[i] or 0 for i in mine}, end):
                 yield self.differs(stream, end, "its bounds are not those of a window")
             elif [row["rank"] for row in rows] != list(range(1, len(rows) + 1)) or any(a >= b for a, b in pairwise(keys)):
                 yield self.differs(stream, end, "its rows are not in rank order, or not ranked 1, 2, 3, ...")
             elif len({row["batch_id"] for row in rows}) > 1:
                 yield self.differs(stream, end, "its rows were written by two batches")
 
+    def _bounded(self, starts: set[int], end: int) -> bool:
+        """Return True if rows with these starts may be of one window that ends at ``end``. Only the source knows where sessions end."""
+        window = self.query.window
+        if window.tumbling is None:
+            return len(starts) == 1 and end - max(starts) >= (window.session or 0)
+        return starts == {window_around(window.tumbling, end - 1)[0]} and window_around(window.tumbling, end)[0] == end
+
 
 def compare_final_results(stored: Stored, query: QueryNode, left: dict[tuple[Key, int], set[tuple[Item, str]]]) -> Iterator[Difference]:
-    """Compare final results with the calendar and, without ``every``, with the changes.
+    """Compare final results with the calendar and, without ``every``, with the changes: of sessions, those that have a final result.
 
     ``left``: of each stream and instant the items that left in the first step, with the bits of their scores.
     """
     finals, calendar = FinalResults(stored, query), query.window.tumbling
     yield from finals.mistakes()
-    if query.every_micros or calendar is None:
+    if query.every_micros:
         return
-    ends = {(stream, at) for stream, at in left if left[stream, at] and window_around(calendar, at)[0] == at}
+    ended = {at for _, at in left if calendar is not None and window_around(calendar, at)[0] == at}
+    ends = {(stream, at) for stream, at in left if at in ended}
     for stream, end in sorted(ends | set(finals.windows), key=repr):
         found = {(item, score.hex()) for item, score in finals.at(stream, end)}
         if found != left.get((stream, end), set()):
@@ -508,7 +514,8 @@ def _replay(stored: Stored, query: QueryNode, clocks: Clocks, budget: Budget, ou
 
 def _left_first(stream: Stream) -> dict[tuple[Key, int], set[tuple[Item, str]]]:
     """Return of each stream and instant the items that left in the first step, with the bits of their scores."""
-    scores, found = stream.rows[SCORE].to_pylist(), dict[tuple[Key, int], set[tuple[Item, str]]]()
+    scored, found = SCORE in stream.rows.column_names, dict[tuple[Key, int], set[tuple[Item, str]]]()
+    scores = stream.rows[SCORE].to_pylist() if scored else [0.0] * stream.rows.num_rows
     first: dict[tuple[Key, int], int] = {}
     for key, rows in stream.streams():
         for i in rows:

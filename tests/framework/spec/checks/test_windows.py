@@ -9,6 +9,8 @@ from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.schemas import changes_schema, trajectory_schema
 from skyband.operators.base import Calendar, Window
+from skyband.operators.hopping import Hopping
+from skyband.operators.per_window import PerWindow
 
 SPEC = """\
 job: small
@@ -32,10 +34,6 @@ GROUPS = "type: topk_groups, group: host, score: count(), k: 3, window: "
 @pytest.mark.parametrize(
     ("entry", "code", "said"),
     [
-        ("type: topk, scoring: high, k: 3, window: {tumbling: 1 hour}", "SKY-E142", "topk takes no tumbling windows"),
-        ("type: topk_pairs, scoring: far, k: 3, window: {tumbling: 1 hour}", "SKY-E142", "topk_pairs takes no tumbling windows"),
-        ("type: threshold, scoring: high, above: 3, window: {session: 1 hour}", "SKY-E142", "threshold takes no sessions"),
-        ("type: skyline, dimensions: {x: min, id: max}, window: {session: 1 hour}", "SKY-E142", "skyline takes no sessions"),
         (GROUPS + "{tumbling: 1 hour, time: 1 hour}", "SKY-E117", "'tumbling' and 'time' are windows of two kinds"),
         (GROUPS + "{session: 1 hour, tumbling: 1 hour}", "SKY-E117", "'tumbling' and 'session' are windows of two kinds"),
         (GROUPS + "{session: 1 hour, count: 3}", "SKY-E117", "'session' and 'count' are windows of two kinds"),
@@ -50,6 +48,19 @@ GROUPS = "type: topk_groups, group: host, score: count(), k: 3, window: "
         (GROUPS + "{tumbling: 2 days}", "SKY-E140", "larger than the job's window (1 day)"),
         (GROUPS + "{session: 25 hours}", "SKY-E140", "larger than the job's window (1 day)"),
         (GROUPS + "{tumbling: 1 day, zone: Europe/Berlin}", "SKY-E140", "a window has 25 hours"),
+        (GROUPS + "{tumbling: 1 month}", "SKY-E140", "larger than the job's window (1 day)"),
+        (GROUPS + "{tumbling: 0 months}", "SKY-E115", "must be 1 month to 100 years"),
+        (GROUPS + "{hop: {size: 2 days, every: 1 hour}}", "SKY-E140", "larger than the job's window (1 day)"),
+        (GROUPS + "{hop: {size: 1 hour}}", "SKY-E111", "'every'"),
+        (GROUPS + "{hop: {size: 1 hour, every: 1 hour}, time: 1 hour}", "SKY-E117", "'hop' and 'time' are windows of two kinds"),
+        (GROUPS + "{hop: {size: 1 hour, every: 1 hour}}, every: 1 hour", "SKY-E117", "'every' and 'hop' both say when results change"),
+        ("type: topk, scoring: high, k: 3, every: 1 hour, window: {tumbling: 1 hour}", "SKY-E117", "only queries about groups have both"),
+        ("type: matches, scoring: far, k: 3, window: {hop: {size: 1 hour, every: 1 hour}}", "SKY-E142", "matches takes no hopping windows"),
+        (
+            "type: threshold_loyalty, object: host, criteria: x > 1, at_least: 1 hour, window: {tumbling: 1 hour}",
+            "SKY-E142",
+            "threshold_loyalty takes no tumbling windows",
+        ),
         (GROUPS + "{zone: Europe/Berlin}", "SKY-E111", "a window needs 'count', 'time' or both"),
         (GROUPS.replace("group: host", "group: window_start") + "{tumbling: 1 hour}", "SKY-E124", "collides"),
     ],
@@ -142,3 +153,60 @@ def test_another_window_is_another_state() -> None:
     ]
     assert compare(prints["{session: 1 hour}"], prints["{session: 2 hours}"]) == ["queries.q.window.session was 1 hour, now 2 hours"]
     assert compare(prints["{session: 1 hour}"], prints["{tumbling: 1 hour}"])
+
+
+ROWS = (
+    "type: topk, scoring: high, k: 3",
+    "type: threshold, scoring: high, above: 3",
+    "type: skyline, dimensions: {x: min, id: max}",
+    "type: topk_pairs, scoring: far, k: 3",
+    "type: threshold_pairs, scoring: far, min_score: 3",
+    "type: matches, scoring: far, k: 3",
+)
+
+
+@pytest.mark.parametrize("entry", ROWS)
+@pytest.mark.parametrize("window", ["{tumbling: 1 hour}", "{session: 1 hour}"])
+def test_rows_and_pairs_have_an_operator_that_is_begun_restarted(entry: str, window: str) -> None:
+    job, errors = validate_text(SPEC.replace("ENTRY", f"{entry}, window: {window}"), {})
+    assert job is not None and errors == []
+    plan = compile_job(job)
+    (node,) = plan.operators
+    assert isinstance(node.operator, PerWindow) and node.inner is node.operator.inner and not node.skyband
+    assert (node.operator.calendar is None, node.operator.session is None) == ("session" in window, "tumbling" in window)
+    assert plan.queries[0].item.closes == ("matches" not in entry)
+
+
+def test_queries_of_one_calendar_share_a_state() -> None:
+    entry = "type: topk, scoring: high, k: 3, window: {tumbling: 1 hour}"
+    more = [("r", "k: 3", "k: 5"), ("s", "1 hour", "2 hours"), ("t", "tumbling", "session")]
+    queries = "".join(f"\n  {name}: {{{entry.replace(old, new)}}}" for name, old, new in more)
+    job, errors = validate_text(SPEC.replace("{ENTRY}", "{" + entry + "}" + queries), {})
+    assert job is not None and errors == []
+    assert [node.queries for node in compile_job(job).operators] == [("q", "r"), ("s",), ("t",)]
+
+
+def test_a_hop_has_boundaries_and_their_bounds() -> None:
+    job, errors = validate_text(SPEC.replace("ENTRY", f"{ROWS[0]}, window: {{hop: {{size: 2 hours, every: 1 hour}}}}"), {})
+    assert job is not None and errors == []
+    plan = compile_job(job)
+    assert isinstance(plan.operators[0].operator, Hopping)
+    query = plan.queries[0]
+    assert (query.every_micros, query.window, query.item.closes) == (3_600_000_000, Window(None, 7_200_000_000, hopping=True), False)
+
+
+def test_sessions_of_rows_cannot_be_used_with_deletions() -> None:
+    spec = SPEC.replace("ENTRY", f"{ROWS[0]}, window: {{session: 1 hour}}") + "deletes: x < 0\n"
+    _, errors = validate_text(spec, {})
+    assert [e.code for e in errors] == ["SKY-E117"] and "sessions cannot be used with deletions" in errors[0].message
+
+
+def test_months_quarters_and_years() -> None:
+    spec = SPEC.replace("{time: 1 day}", "{time: 400 days}")
+    for text, months, most in (("1 month", 1, 31), ("1 quarter", 3, 92), ("2 quarters", 6, 184), ("1 year", 12, 366)):
+        job, errors = validate_text(spec.replace("ENTRY", GROUPS + f"{{tumbling: {text}, zone: Europe/Berlin}}"), {})
+        assert job is not None and errors == []
+        plan = compile_job(job)
+        assert plan.queries[0].window.tumbling == Calendar(most * 86_400_000_000, "Europe/Berlin", 0, months)
+        shown = {"2 quarters": "2 quarters"}.get(text, text)
+        assert fingerprint(plan)["queries"]["q"]["window"]["tumbling"] == shown
