@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.schemas import final_name
+from skyband.framework.tables.schemas import final_name, tables
 from skyband.framework.verify.brute_force.calendars import leaves_at, leaving, window_around
 from skyband.operators.base import Calendar, Window
 from tests.framework.verify import small
 from tests.framework.verify.consistent import Row, Rows, changes_of, final_rows
 from tests.framework.verify.test_corruptions import SOURCE, make
 from tests.operators.test_calendar import CHANGES, LENGTHS, MINUTE, boundaries, micros
+from tests.spark.kinds import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,47 @@ def test_what_is_wrong_is_found(job: Plan, tmp_path: Path, name: str, altered: o
     of_tables = small.of_tables(plan, name)
     assert of_tables or name == "quarters"
     assert any(final_name(name) in d.text() for d in [*of_tables, *found])
+
+
+WINDOWED = replace(
+    KINDS["keyed"],
+    queries="""\
+  best: {type: topk, scoring: high, k: 4, window: {tumbling: 1 hour}, carry: [x]}
+  visits: {type: topk, scoring: high, k: 2, window: {session: 15 minutes}}
+  sky: {type: skyline, dimensions: {x: min, y: max}, window: {tumbling: 40 minutes, offset: 10 minutes}}
+  far: {type: topk_pairs, scoring: far, k: 3, window: {session: 20 minutes}}
+  met: {type: matches, scoring: far, k: 2, window: {tumbling: 1 hour}}
+  hops: {type: topk, scoring: high, k: 2, window: {hop: {size: 1 hour, every: 20 minutes}}}
+  sides: {type: topk_groups, group: side, score: sum(x), k: 2, window: {hop: {size: 1 hour, every: 20 minutes}}, where: "y > 0", carry: [last(y)]}
+""",
+    sections="",
+)
+
+
+@pytest.fixture(scope="module")
+def windowed(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Rows and pairs in windows that follow each other, and hops."""
+    return small.make(WINDOWED.write(tmp_path_factory.mktemp("windowed") / "job", 10), SOURCE["keyed"])
+
+
+@pytest.mark.parametrize("name", ["best", "visits", "sky", "far"])
+def test_windows_of_rows_are_proven_and_what_is_wrong_in_their_finals_is_found(windowed: Plan, tmp_path: Path, name: str) -> None:
+    assert small.of_tables(windowed, name) == [] and small.of_source(windowed, name, SOURCE["keyed"]).differences == []
+    assert small.Stored(windowed).table(final_name(name)).num_rows > 10
+    for altered in ALTERED:
+        if altered is another_score and name == "sky":  # its items have no score
+            continue
+        plan = copied(windowed, tmp_path / altered.__name__)
+        small.altered(plan, final_name(name), altered)
+        told = [*small.of_tables(plan, name), *small.of_source(plan, name, SOURCE["keyed"]).differences]
+        assert any(final_name(name) in d.text() for d in told), altered.__name__
+
+
+@pytest.mark.parametrize("name", ["met", "hops", "sides"])
+def test_matches_and_hops_have_no_finals_and_are_proven(windowed: Plan, name: str) -> None:
+    assert small.of_tables(windowed, name) == [] and small.of_source(windowed, name, SOURCE["keyed"]).differences == []
+    assert small.Stored(windowed).table(f"{name}_changes").num_rows > 5
+    assert final_name(name) not in {t.name for t in tables(windowed)}
 
 
 # ---------------------------------------------------------------- the definition's windows
