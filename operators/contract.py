@@ -303,7 +303,7 @@ def items_of(found: Items) -> list[tuple[int, Item]]:
 
 def bytes_of(found: Items) -> list[tuple[Any, ...]]:
     """Return the rows of a skyband in a canonical order."""
-    extra = [found.extra[name].tolist() for name in sorted(found.extra)]
+    extra = [[x.tobytes() for x in found.extra[name]] for name in sorted(found.extra)]
     return sorted(zip(items_of(found), (s.tobytes() for s in found.score), *extra, strict=True))
 
 

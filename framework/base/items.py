@@ -42,11 +42,12 @@ ROW: Final = (Part("", "the object"),)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A column of an item that the operator computes: name, type (Spark DDL), meaning. Every ranked item has ``score``."""
+    """A column of an item that the operator computes: name, type (Spark DDL), meaning; ``nullable``: NaN of the operator is null."""
 
     name: str
     type: str
     comment: str
+    nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,15 @@ class TimeVarying:
 
 @dataclass(frozen=True, slots=True)
 class RankTerm:
-    """A term of the rank order: the value, the least or the greatest of ``columns``; order "query" is the query's direction."""
+    """A term of the rank order: the value, the least or the greatest of ``columns``; order "query" is the query's direction.
+
+    ``nullable``: the value may be null or NaN, which rank after all values. Only such a term may be something else than a number.
+    """
 
     columns: tuple[str, ...]
     order: Literal["asc", "desc", "query"]
     of: Literal["value", "least", "greatest"] = "value"
+    nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +202,42 @@ def by_score(parts: tuple[Part, ...]) -> tuple[RankTerm, ...]:
     return RankTerm((SCORE,), "query"), *newest_first(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Descending:
+    """A value in descending order."""
+
+    value: Any
+
+    def __lt__(self, other: Descending) -> bool:
+        return bool(other.value < self.value)
+
+    def __le__(self, other: Descending) -> bool:
+        return bool(other.value <= self.value)
+
+
 def rank_key(shape: ItemShape, smallest_first: bool) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     """Return a sort key for items as mappings of the shape's columns; ``smallest_first`` is the query's direction.
 
-    Columns ranked in descending order must be numbers.
+    Columns ranked in descending order must be numbers, unless their term is nullable.
     """
 
     def key(item: Mapping[str, Any]) -> tuple[Any, ...]:
         found = []
         for term in shape.rank:
             values = [item[c] for c in term.columns]
-            value = min(values) if term.of == "least" else max(values) if term.of == "greatest" else values[0]
             ascending = term.order == "asc" or (term.order == "query" and smallest_first)
+            if term.nullable:
+                found.append(_nulls_last(values[0], ascending))
+                continue
+            value = min(values) if term.of == "least" else max(values) if term.of == "greatest" else values[0]
             found.append(value if ascending else -value)
         return tuple(found)
 
     return key
+
+
+def _nulls_last(value: Any, ascending: bool) -> tuple[Any, ...]:
+    """Return a sort key of a value, after those of all values for null and NaN; text is compared by its characters, as by its UTF-8."""
+    if value is None or value != value:
+        return (1,)
+    return (0, value) if ascending else (0, Descending(value))

@@ -198,6 +198,10 @@ class QueryType:
         """
         return None
 
+    def further_values(self, question: Question, items: Sequence[tuple[Any, ...]]) -> Mapping[str, list[float]]:
+        """Return by definition the fixed values besides the score of each of ``items``, by column, NaN for null; by default none."""
+        return {}
+
     def time_varying_values(self, question: Question) -> TimeVaryingValues | None:
         """Return the time-varying values at the question's instant, or None for types whose values are fixed."""
         return None

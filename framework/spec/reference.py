@@ -51,7 +51,7 @@ _PAGES: Final = {
 _SOURCE: Final = ("Source", "OneOfSources", "SourceColumn", "EventTime", "Operations", "Lookup", "Validity")
 _SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens", "Statistics")
 _SINK: Final = ("Sink", "KafkaSink", "Alert")
-_QUERIES: Final = ("QueryWindow", "Hop", "QueriesFrom")
+_QUERIES: Final = ("QueryWindow", "Hop", "QueriesFrom", "SortKey")
 _SECTIONS: Final = {"Job": "The top level"}
 _KINDS: Final = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "nothing"}
 

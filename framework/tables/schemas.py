@@ -142,6 +142,7 @@ def _required(plan: Plan, layout: Layout, query: QueryNode | None = None) -> tup
     """The columns of a layout in which a null means that the table is damaged: all but the nullable and the carried ones."""
     carried = set() if query is None else {c.name for c in query.item.columns((), query.carry, ()) if c.what == "carry"}
     nullable = {c.name for c in fixed(layout) if c.nullable}
+    nullable |= set() if query is None else {v.name for v in query.item.values if v.nullable}
     schema = _schema(plan, layout, query, () if query is None else query.carry)
     return tuple(n for n in schema.names if n not in carried and n not in nullable)
 

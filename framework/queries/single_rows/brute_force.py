@@ -64,13 +64,13 @@ def _scores(question: Question, asked: LogicalQuery) -> F64:
             **data.values(0, n),
             **{name: Values(np.array([v], np.float64), np.array([not math.isnan(v)])) for name, v in asked.parameters},
         }
-        scores = _weighted(asked.scoring, rows) if isinstance(asked.scoring, Linear) else score_of(asked.scoring)(rows, rows)
+        scores = weighted(asked.scoring, rows) if isinstance(asked.scoring, Linear) else score_of(asked.scoring)(rows, rows)
         return np.where(np.broadcast_to(holds(asked.where)(rows, rows), n), np.broadcast_to(scores, n), math.nan)
 
     return data.once(("scores", question.query.operator, asked.name, asked.scoring, asked.where, asked.parameters), score)
 
 
-def _weighted(function: Linear, rows: Objects) -> F64:
+def weighted(function: Linear, rows: Objects) -> F64:
     """w0*x0 + w1*x1 + ..., from left to right."""
     terms = [np.where(rows[n].valid, w * rows[n].value.astype(np.float64), math.nan) for n, w in function.weights]
     total = terms[0]

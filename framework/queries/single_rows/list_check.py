@@ -43,10 +43,12 @@ def needed_fields(s: Scope, path: Path, query: ScoredRows) -> None:
     """``scoring`` and ``k`` may be left out only where a table of queries brings them."""
     if query.queries_from is not None:
         return
-    for field in ("scoring", "k") if query.ranked else ("scoring",):
+    scored = () if getattr(query, "order", None) is not None or s.doc.bad((*path, "order")) else ("scoring",)
+    for field in (*scored, "k") if query.ranked else scored:
         if getattr(query, field) is None and not s.doc.bad((*path, field)):
             said = f"{'.'.join(map(str, path))} needs the field '{field}'"
-            s.doc.add("SKY-E111", said, s.doc.where_key(path), "or 'queries_from', a table with a row per query")
+            instead = "or 'order', sort keys, or" if field == "scoring" and query.ranked else "or"
+            s.doc.add("SKY-E111", said, s.doc.where_key(path), f"{instead} 'queries_from', a table with a row per query")
 
 
 def _table(s: Scope, path: Path, query: ScoredRows) -> QueryRows | None:

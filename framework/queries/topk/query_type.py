@@ -8,19 +8,18 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
-from skyband.framework.base.units import Number
+from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, predicate, predicate_key, score, score_key, share, texts_of
 from skyband.framework.plan.explain_parts import assumed_rows, state_size
-from skyband.framework.plan.model import OperatorNode, Plan
+from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.checks import bounds_in_order, uses_scoring
-from skyband.framework.queries.models import K
-from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.protocol import Limits, Question
 from skyband.framework.queries.single_rows.compile import QueryList, cheapest, logical_query, side_by_side, spelled_out, whole_numbers
 from skyband.framework.queries.single_rows.list_check import SingleRowsType, needed_fields
 from skyband.framework.queries.single_rows.list_rows import QueryRow
-from skyband.framework.queries.single_rows.model import ScoredRows
+from skyband.framework.queries.topk import ordered
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Operator, Window
@@ -33,18 +32,17 @@ if TYPE_CHECKING:
 # The entry of a spec: the k best rows, or a list of such queries.
 
 
-class TopK(ScoredRows):
+class TopK(ordered.RankedRows):
     """The k best rows."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["scoring", "k"]}, {"required": ["queries_from"]}]})
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["scoring", "k"]}, {"required": ["order", "k"]}, {"required": ["queries_from"]}]}
+    )
 
     bounds: ClassVar[tuple[str, ...]] = ("min_score", "max_score")
     ranked: ClassVar[bool] = True
 
     type: Literal["topk"]
-    min_score: Number | None = Field(default=None, description="Only with at least this score.")
-    max_score: Number | None = Field(default=None, description="Only with at most this score.")
-    k: K | None = Field(default=None, description="How many; with queries_from, for rows that do not say.")
 
     @classmethod
     def bad_bounds(cls, bounds: Mapping[str, float | None]) -> str | None:
@@ -71,7 +69,10 @@ def compile_topk(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Op
         direction = context.scoring(name).direction
         return (score_key(context, name), direction, predicate_key(context, q.where), q.max_score if direction == "max" else q.min_score)
 
-    for _, group in share([m for m in entries if spelled_out(m)], key):
+    several = {m.name for m in entries if ordered.is_ordered(cast(TopK, m.query))}
+    for _, group in share([m for m in entries if m.name in several], lambda m: ordered.share_key(context, cast(TopK, m.query))):
+        yield ordered.draft(context, group, [cast(TopK, m.query) for m in group])
+    for _, group in share([m for m in entries if spelled_out(m) and m.name not in several], key):
         queries = [cast(TopK, m.query) for m in group]
         keeps = [s.keep.k for s in (context.scoring(str(q.scoring)) for q in queries) if s.keep is not None]
         yield _spelled(context, group, queries, max([q.k or 1 for q in queries] + keeps))
@@ -148,11 +149,16 @@ class TopKType(SingleRowsType):
     model = TopK
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
 
+    def item(self, query: Any) -> ItemShape:
+        """One row, with a score unless it has other sort keys."""
+        return ordered.item(query) if ordered.is_ordered(query) else super().item(query)
+
     def check(self, scope: Scope, path: Path, query: TopK) -> None:
-        """Check the scoring function, missing fields and bounds."""
+        """Check the scoring function or the sort keys, missing fields and bounds."""
         needed_fields(scope, path, query)
         uses_scoring(scope, path, query, query.scoring, ROW_SIDES)
         bounds_in_order(scope, path, query.min_score, query.max_score)
+        ordered.check(scope, path, query)
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
@@ -164,17 +170,47 @@ class TopKType(SingleRowsType):
             return []
         return state_size(plan, node, rate, skyband_size(node.k, assumed_rows(node.window, rate)), 32, "rows = K (1 + ln(N / K))")
 
+    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
+        """Return the score or the sort keys, and the condition."""
+        return super().facts(node, queries) if ordered.operator_of(node) is None else ordered.facts(node)
+
+    def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
+        """Return ``k``, unless more rows may equal the k-th, and the bounds of the score."""
+        found = super().limits(plan, query, logical)
+        op = ordered.operator_of(plan.operators[query.operator])
+        if op is None:
+            return found
+        return Limits(None if op.ties in ("include", "dense") else found.most, () if op.nulls_last else found.bounds)
+
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return what scores and other values are computed from."""
+        return super().value_columns(node, query) if ordered.operator_of(node) is None else ordered.value_columns(node)
+
+    def deciding_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """See ``protocol.QueryType``."""
+        return super().deciding_columns(node, query) if ordered.operator_of(node) is None else ordered.deciding_columns(node)
+
     def brute_force(self, question: Question) -> Found | None:
         """The k best of the rows whose score lies within the bounds."""
         from skyband.framework.queries.single_rows.brute_force import passing
+        from skyband.framework.queries.topk import brute_force
 
-        return passing(question, _bounds(question))
+        return passing(question, _bounds(question)) if question.logical_query is not None else brute_force.passing(question)
 
     def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
         """See ``protocol.QueryType``."""
         from skyband.framework.queries.single_rows.brute_force import row_scores
+        from skyband.framework.queries.topk import brute_force
 
+        if question.logical_query is None:
+            return brute_force.row_scores(question, items)
         return row_scores(question, items, _bounds(question))
+
+    def further_values(self, question: Question, items: Sequence[tuple[Any, ...]]) -> Mapping[str, list[float]]:
+        """See ``protocol.QueryType``."""
+        from skyband.framework.queries.topk import brute_force
+
+        return {} if question.logical_query is not None else brute_force.row_values(question, items)
 
 
 def _bounds(question: Question) -> tuple[float | None, ...]:

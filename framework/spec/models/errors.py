@@ -555,6 +555,10 @@ def _too_long(t: _Reported) -> None:
     t.say("SKY-E116" if t.problem.key else "SKY-E114", message, None if t.problem.key else t.description, t.of_key)
 
 
+def _too_many(t: _Reported) -> None:
+    t.say("SKY-E114", f"{t.field} has more than {t.problem.context.get('max_length', 0):,} entries", t.description, t.of_key)
+
+
 def _too_short(t: _Reported) -> None:
     t.say("SKY-E116" if t.problem.key else "SKY-E114", f"{t.field} must not be empty", None if t.problem.key else t.description, t.of_key)
 
@@ -613,6 +617,7 @@ _WORDS: Final = _by_kind(
     (("less_than",), _bound("less than", "lt")),
     (("string_pattern_mismatch",), _pattern),
     (("string_too_long",), _too_long),
+    (("too_long",), _too_many),
     (("string_too_short", "too_short"), _too_short),
     (("tuple_type", "list_type"), _container("a list, such as [a, b]")),
     (("dict_type", "model_type", "model_attributes_type"), _section),

@@ -197,7 +197,9 @@ def _of_query(block: _Block, mine: npt.NDArray[np.bool_]) -> _Block:
 
 def _values(q: QueryNode, score: F64, values: Mapping[str, AnyArray], mine: I64) -> Iterator[tuple[str, pa.Array]]:
     for v in q.item.values:
-        if v.name == SCORE:
+        if v.nullable:
+            yield v.name, pa.array((score if v.name == SCORE else values[v.name])[mine], from_pandas=True)
+        elif v.name == SCORE:
             yield v.name, pa.array(score[mine])
         else:
             yield v.name, _nullable(values[v.name][mine]).cast(arrow_type(v.type))

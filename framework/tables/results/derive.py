@@ -262,11 +262,14 @@ def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
     """Return positions of ``rows`` by key number, then by the terms of the item's rank (docs/semantics 6)."""
     by: list[npt.NDArray[Any]] = [number]
     for term in query.item.rank:
-        columns = np.stack([_ordered(rows, c) for c in term.columns])
+        columns = np.stack([np.zeros(rows.num_rows) if term.nullable else _ordered(rows, c) for c in term.columns])
         value = columns.min(axis=0) if term.of == "least" else columns.max(axis=0) if term.of == "greatest" else columns[0]
         ascending = np.full(len(value), term.order == "asc" or (term.order == "query" and query.direction == "min"))
         if term.order == "query" and query.turned:
             ascending ^= pc.is_in(rows[QUERY_COLUMN], pa.array(query.turned)).to_numpy()
+        if term.nullable:
+            by += _nulls_last(rows[term.columns[0]].combine_chunks(), bool(term.order == "asc" or ascending.all()))
+            continue
         by.append(np.where(ascending, value, -value))
     return np.lexsort(by[::-1])
 
@@ -277,6 +280,19 @@ def _ordered(rows: pa.Table, column: str) -> npt.NDArray[Any]:
     plain = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
     found: npt.NDArray[Any] = (values if plain else pc.rank(values, tiebreaker="dense").cast(pa.int64())).to_numpy(zero_copy_only=False)
     return found
+
+
+def _nulls_last(values: pa.Array, ascending: bool) -> list[npt.NDArray[Any]]:
+    """Return the terms that order a column of any type, null and NaN last: whether it has a value, then the value's rank."""
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    there = values.is_valid().to_numpy(zero_copy_only=False)
+    known = values.drop_null()
+    rank = np.zeros(len(values), np.int64)
+    rank[there] = pc.rank(known, tiebreaker="dense").to_numpy(zero_copy_only=False)
+    return [~there, rank if ascending else -rank]
 
 
 def _numbered(rows: pa.Table, column: str) -> I64:

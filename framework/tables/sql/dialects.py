@@ -129,7 +129,7 @@ def _placed(tree: Any, root: str | None, dialect: str, view: str | None = None) 
         tree = tree.transform(lambda node: _without_interval(node, form.minus))
     tree = tree.transform(lambda node: _between(node, form, dialect))
     for ordered in tree.find_all(exp.Ordered):
-        # No ranked column is null, so the order of nulls does not matter.
+        # No ranked column is null, or another term puts its nulls last, so the order of nulls does not matter.
         ordered.set("nulls_first", _usual(dialect, bool(ordered.args.get("desc"))))
     if view is not None:
         tree = exp.Create(this=exp.to_table(view), kind="VIEW", expression=tree)
@@ -150,7 +150,7 @@ def _column(plan: Plan, query: QueryNode, tree: Any, name: str) -> exp.Expr:
     if name == _RANK and isinstance(source.this, exp.Table) and source.this.name == query.name:
         streams = ", ".join(f'"{c}"' for c in stream_columns(plan, query))
         partition = f"partition by {streams} " if streams else ""
-        return parse_one(f'row_number() over ({partition}order by {order_by(query)}) as "{_RANK}"', read=_OWN)
+        return parse_one(f'row_number() over ({partition}order by {order_by(plan, query)}) as "{_RANK}"', read=_OWN)
     return exp.column(exp.to_identifier(name))
 
 

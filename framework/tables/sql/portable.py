@@ -18,20 +18,31 @@ MICROS_BETWEEN = "micros_between"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def order_by(query: QueryNode, prefix: str = "") -> str:
+def order_by(plan: Plan, query: QueryNode, prefix: str = "") -> str:
     """Return the terms of the item's rank."""
     terms = []
     for term in query.item.rank:
         names = [prefix + c for c in term.columns]
         text = names[0] if term.of == "value" else f"{term.of}({', '.join(names)})"
+        if term.nullable and _may_be_nan(plan, query, term.columns[0]):
+            text = f"nullif({text}, cast('NaN' as double))"
         order = term.order
         if term.order == "query":
             if query.turned:
                 reversed_queries = ", ".join(_text(n) for n in query.turned)
                 text = f"case when {prefix}{_quoted(QUERY_COLUMN)} in ({reversed_queries}) then -{text} else {text} end"
             order = "asc" if query.direction == "min" else "desc"
+        if term.nullable:  # not every tool has "nulls last"
+            terms.append(f"case when {text} is null then 1 else 0 end")
         terms.append(f"{text} {order}")
     return ", ".join(terms)
+
+
+def _may_be_nan(plan: Plan, query: QueryNode, column: str) -> bool:
+    """Return True if a column that ranks may have NaN, which ranks as null: one of the stream. Values of the operator are null then."""
+    if column in ("seq", *(v.name for v in query.item.values)):
+        return False
+    return plan.of(query.name).field(column).type in ("float", "double")
 
 
 Key = Mapping[str, str] | None
@@ -43,7 +54,7 @@ def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) ->
     if query.item.time_varying is not None:
         return _time_varying_as_of(plan, query, at, key)
     condition = "is_current" if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
-    order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(query)])
+    order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(plan, query)])
     return f'select * from "{query.name}" where {" and ".join([condition, *of_key(key)])} order by {order}'
 
 
@@ -72,7 +83,7 @@ def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: 
         f'  from "{query.name}" r join "{trajectory}" p on {" and ".join(joined) or "true"}\n'
         f"  where {' and '.join(alive)}\n"
         f'    and p.valid_from = (select max(l.valid_from) from "{trajectory}" l where {last})\n'
-        f") found order by {', '.join([*map(_name, streams), order_by(query)])}"
+        f") found order by {', '.join([*map(_name, streams), order_by(plan, query)])}"
     )
 
 
@@ -116,7 +127,7 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
     chosen = ", ".join(f"s.{c}" for c in (*keys, *columns, *(v.name for v in query.item.values)))
     return (
         f"select * from (\n"
-        f'  select {chosen}, row_number() over ({partition}order by {order_by(query, "s.")}) as "rank"\n'
+        f'  select {chosen}, row_number() over ({partition}order by {order_by(plan, query, "s.")}) as "rank"\n'
         f'  from "{skyband_name(operator.name)}" s join heads h on {joined}\n'
         f"  where {' and '.join(conditions) or 'true'}\n"
         f") found {best}order by {', '.join([*keys, _quoted('rank')])}"

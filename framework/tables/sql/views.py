@@ -86,7 +86,7 @@ def _ranks(plan: Plan, query: QueryNode) -> View:
     sql = (
         f"with _instants as ({at}), _placed as ("
         f"select {by('r.', columns)}r.valid_to, i.changes_at, "
-        f'row_number() over (partition by {by("r.", streams)}i.changes_at order by {order_by(query, "r.")}) as "rank" '
+        f'row_number() over (partition by {by("r.", streams)}i.changes_at order by {order_by(plan, query, "r.")}) as "rank" '
         f"from {quoted(name)} r join _instants i on {same('r', 'i', streams)} "
         "and r.valid_from <= i.changes_at and (r.valid_to is null or i.changes_at < r.valid_to)), "
         f'_moved as (select _placed.*, lag("rank") over ({stay}) as former from _placed) '

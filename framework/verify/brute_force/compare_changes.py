@@ -86,7 +86,9 @@ def _unlike(steps: Sequence[Sequence[ChangeRow]], found: Sequence[Sequence[Chang
     parts = {
         "causes": all(x.cause is None or x.cause == y.cause for x, y in pairs),
         "scores": all(
-            x.score == y.score and math.copysign(1, x.score) == math.copysign(1, y.score) for x, y in pairs if y.score is not None
+            (x.score == y.score and math.copysign(1, x.score) == math.copysign(1, y.score)) or (x.score != x.score and y.score != y.score)
+            for x, y in pairs
+            if y.score is not None
         )
         and all(y.score is not None for _, y in pairs),
         "slopes": all(x.slope == y.slope for x, y in pairs),
@@ -103,15 +105,30 @@ def compare_scores(of: Stream, question: Question, kind: QueryType, rows: Sequen
     expected = kind.scores(question, [of.items[i] for i in rows])
     if expected is None:
         return 0, []
-    differing = []
+    differing, nullable = [], any(v.nullable for v in of.query.item.values)
     for i, score in zip(rows, expected, strict=True):
         found = of.rows["score"][i].as_py()
+        if nullable and found is None and math.isnan(score):
+            continue
         if found is None or math.isnan(score) or score.hex() != found.hex():
             where = place(f"table {changes_name(of.query.name)}", of.names, of.keys[i], of.at[i], of.step[i])
             shown = row_of(of.rows, i)
             said = "the query does not admit the item" if math.isnan(score) else "differs from the score by the definition"
             differing.append(Difference(where, said, [] if math.isnan(score) else [{**shown, "score": score}], [shown], of.at[i]))
     return len(rows), differing
+
+
+def compare_further_values(of: Stream, question: Question, kind: QueryType, rows: Sequence[int]) -> Iterator[Difference]:
+    """Recompute the values besides the score of ``rows``, changes of a stream whose items are known; yield those that differ."""
+    for name, expected in kind.further_values(question, [of.items[i] for i in rows]).items() if rows else ():
+        column = of.rows[name]
+        for i, value in zip(rows, expected, strict=True):
+            found = column[i].as_py()
+            if (math.nan if found is None else found).hex() != value.hex():
+                where = place(f"table {changes_name(of.query.name)}", of.names, of.keys[i], of.at[i], of.step[i])
+                shown = row_of(of.rows, i)
+                said = f"{name} differs from the value by the definition"
+                yield Difference(where, said, [{**shown, name: None if math.isnan(value) else value}], [shown], of.at[i])
 
 
 def compare_values(question: Question, kind: QueryType, lines: Trajectories, stream: Key) -> Iterator[Difference]:

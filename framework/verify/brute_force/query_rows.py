@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,7 +70,12 @@ class Results:
             for x in current:
                 x.columns |= self.lines.values(stream, x.item, at)
         value = SCORE if self.lines is None else self.lines.varying.value
-        return [(x.item, x.columns.get(value, 0.0)) for x in sorted(current, key=lambda x: rank(x.columns))]
+        return [(x.item, _number(x.columns.get(value, 0.0))) for x in sorted(current, key=lambda x: rank(x.columns))]
+
+
+def _number(value: float | None) -> float:
+    """Return a score as brute force has it: NaN for null."""
+    return math.nan if value is None else value
 
 
 class Reports:

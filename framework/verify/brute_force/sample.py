@@ -39,6 +39,7 @@ from skyband.framework.verify.brute_force.accepted import accepted, source_rows,
 from skyband.framework.verify.brute_force.calendars import leaves_at
 from skyband.framework.verify.brute_force.compare_changes import (
     compare_carried,
+    compare_further_values,
     compare_head,
     compare_items,
     compare_result,
@@ -477,7 +478,7 @@ class _Comparison:
                 one = next((a for a in query.asked if query.members and a.name == stream[0]), each.logical[0])
                 question = Question(plan, query, key.data, key.until, one)
                 scored, wrong = compare_scores(changes, question, each.kind, known)
-                found.differences += [*differences, *wrong]
+                found.differences += [*differences, *wrong, *compare_further_values(changes, question, each.kind, known)]
                 each.known, each.scored = each.known + len(rows), each.scored + scored
                 if query.item.moves and each.trajectories is not None:
                     values = compare_moving_values(question, each.kind, changes, each.trajectories, stream, rows)

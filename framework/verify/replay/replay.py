@@ -418,11 +418,13 @@ class Stream:
 
     @cached_property
     def shown(self) -> list[tuple[float, int | None, tuple[Any, ...]]]:
-        """Of each row the score or time-varying value (0.0 if it has neither), its slope, and what the change carries."""
+        """Of each row the score (NaN for none) or time-varying value (0.0 if it has neither), its slope, and what the change carries."""
         item, n = self.query.item, self.rows.num_rows
         value = item.time_varying.value if item.time_varying is not None else SCORE if item.scored else None
         slope = None if item.time_varying is None else item.time_varying.slope
         values = [0.0] * n if value is None else self.rows[value].to_pylist()
+        if any(v.name == value and v.nullable for v in item.values):
+            values = [math.nan if v is None else v for v in values]
         slopes = [None] * n if slope is None else self.rows[slope].to_pylist()
         return list(zip(values, slopes, keys_of(self.rows, [c.name for c in item.carried]), strict=True))
 

@@ -96,7 +96,7 @@ WINDOWED = replace(
   far: {type: topk_pairs, scoring: far, k: 3, window: {session: 20 minutes}}
   met: {type: matches, scoring: far, k: 2, window: {tumbling: 1 hour}}
   hops: {type: topk, scoring: high, k: 2, window: {hop: {size: 1 hour, every: 20 minutes}}}
-  sides: {type: topk_groups, group: side, score: sum(x), k: 2, window: {hop: {size: 1 hour, every: 20 minutes}}, where: "y > 0", carry: [last(y)]}
+  sides: {type: topk_groups, group: side, score: sum(x), k: 2, window: {hop: {size: 1 hour, every: 20 minutes}}, carry: [last(y)]}
 """,
     sections="",
 )
