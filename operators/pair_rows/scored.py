@@ -15,6 +15,7 @@ from skyband.operators.expressions.bounds import trivial
 from skyband.operators.expressions.compile import PairKernel, compile_pair
 from skyband.operators.expressions.leaves import needed_columns, read_columns
 from skyband.operators.pair_rows.deletions import given_columns
+from skyband.operators.pair_rows.hash_index.equalities import SHARE, Equality, equalities
 from skyband.operators.pair_rows.nulls import missing
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery, PairsOfSides, all_of
 
@@ -84,6 +85,11 @@ class ScoredPairs(PairsOfSides):
         return all_of(parts)
 
     @cached_property
+    def equalities(self) -> tuple[Equality, ...]:
+        """Return the conditions by which a hash index finds the partners of an object."""
+        return equalities(self.where)
+
+    @cached_property
     def kernel(self) -> PairKernel:
         """Return block kernels of the score under ``candidates``; the newer object is ``b`` (``kernel.swapped``: it is ``a``)."""
         codes = {text: code for code, text in enumerate(self.texts)}
@@ -109,7 +115,8 @@ class ScoredPairs(PairsOfSides):
     @property
     def partner_nanos(self) -> float:
         """Return the time that an object of the window adds to a search, as ``Shardable.partner_nanos``."""
-        return 4.0 if self.costly else 0.05 if self.has_bounds else 0.25
+        of_scan = 4.0 if self.costly else 0.05 if self.has_bounds else 0.25
+        return of_scan / SHARE if self.equalities else of_scan
 
     @property
     def columns(self) -> tuple[Column, ...]:

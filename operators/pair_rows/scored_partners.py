@@ -1,4 +1,5 @@
-"""Search for the partners of each arrival by a scoring expression: objects of the window are scored unless a zone map excludes them."""
+"""Search for the partners of each arrival by a scoring expression: objects of the window are scored unless a hash index or a zone map
+excludes them."""
 
 from __future__ import annotations
 
@@ -12,15 +13,16 @@ from skyband.operators import jit
 from skyband.operators.base import Arrivals
 from skyband.operators.expressions.compile import bound_type, count_type, score_type
 from skyband.operators.pair_rows.deletions import UNTIL
+from skyband.operators.pair_rows.hash_index.index import no_index
 from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, Partners
 from skyband.operators.pair_rows.kernels.scored_partners import find_partners
 from skyband.operators.pair_rows.kernels.tables import COUNTERS, NEXT_SEQ, Advance, Bucket, Objects, pairs_counted
 from skyband.operators.pair_rows.logic import no_skyband
 from skyband.operators.pair_rows.scored import ScoredPairs
 from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, newest_first, no_partner_task, some
+from skyband.operators.pair_rows.shortcuts import Shortcuts
 from skyband.operators.pair_rows.windows import Marks
 from skyband.operators.pair_rows.zone_maps.kernels import Zones, no_zones
-from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 
 SUB_BATCH: Final = 32
 """Arrivals of a key that are taken together, at the most."""
@@ -37,7 +39,7 @@ def finder() -> Callable[..., Any]:
         return find_partners
     from numba import typeof
 
-    tables = (no_zones(0, 0), no_partner_task(), np.empty(0, np.int64))
+    tables = (no_zones(0, 0), no_index(), no_partner_task(), np.empty(0, np.int64))
     signature = (count_type(), score_type(), count_type(), score_type(), bound_type(), bound_type(), *map(typeof, tables))
     compiled: Callable[..., Any] = jit.jit(signature)(find_partners)
     return compiled
@@ -52,11 +54,11 @@ class ScoredPartnerSearch(PartnerSearch):
             marks = DELETION_MARKS
         super().__init__(configuration, queries, max(1, min(SUB_BATCH, HEAP_PLACES // max(1, places))), marks)
         self.configuration = configuration
-        self.zones = ZoneMaps(configuration)
+        self.shortcuts = Shortcuts(configuration)
         self.work = np.zeros(COUNTERS, np.int64)
 
     def _find(self, arrivals: Arrivals, advance: Advance) -> tuple[Partners, int]:
-        self.zones.drop_if_moved(self.windows.pool.moves)
+        self.shortcuts.drop_if_moved(self.windows.pool.moves)
         found = [*self._parts(advance)]
         fields, score = np.concatenate([p.fields for p in found]), np.concatenate([p.score for p in found])
         partners = Partners(fields, score)
@@ -67,8 +69,8 @@ class ScoredPartnerSearch(PartnerSearch):
         return partners, len(score)
 
     def _parts(self, advance: Advance) -> Iterator[Partners]:
-        """Find the partners: at once those of keys for which zone maps do not pay, then key by key, in slices."""
-        worth = self.zones.worth(self.settings, self.windows.keys, advance)
+        """Find the partners: at once those of keys with few objects, then key by key, in slices."""
+        worth = self.shortcuts.worth(self.settings, self.windows.keys, advance)
         if not worth.all():
             yield self._part(None, advance._replace(keys=advance.keys[~worth], first_new=advance.first_new[~worth]))
         keys, objects = self.windows.keys, self.attributes()
@@ -76,17 +78,18 @@ class ScoredPartnerSearch(PartnerSearch):
             at, stop = first_new, int(keys[key, NEXT_SEQ])
             while at < stop:
                 bucket = Bucket(keys, objects, no_skyband(), 0)
-                zones, upto = self.zones.next_slice(self.settings, bucket, key, at, stop)
+                zones, upto = self.shortcuts.next_slice(self.settings, bucket, key, at, stop)
                 keys[key, NEXT_SEQ] = upto
                 before = self.work.copy()
                 yield self._part(zones, advance._replace(keys=np.array([key]), first_new=np.array([at])))
-                self.zones.judge(key, upto, self.work - before)
+                self.shortcuts.judge(zones, key, upto, self.work - before)
                 at = upto
 
     def _part(self, zones: Zones | None, advance: Advance) -> Partners:
         functions, windows = self.configuration.functions(zones is not None), self.windows
         zones = zones or no_zones(len(windows.float_names) - self.settings.own_floats, len(windows.int_names) - self.settings.own_integers)
-        partners, n = finder()(*functions, zones, self.task(advance), self.work)
+        self.shortcuts.grow(len(windows.keys))
+        partners, n, self.shortcuts.index = finder()(*functions, zones, self.shortcuts.index, self.task(advance), self.work)
         return Partners(partners.fields[:n], partners.score[:n])
 
     def attributes(self) -> Objects:

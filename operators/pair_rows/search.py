@@ -67,8 +67,11 @@ def some(partners: Partners, at: AnyArray) -> Partners:
 
 def newest_first(partners: Partners) -> Partners:
     """Return all partners of arrivals in the order of a state: by key and arrival, the newest first."""
-    fields = partners.fields
-    return some(partners, np.lexsort((-fields[:, OLDER], fields[:, NEWER], fields[:, KEY])))
+    older, newer, key = (partners.fields[:, c] for c in (OLDER, NEWER, KEY))
+    later = (key[1:] == key[:-1]) & ((newer[1:] < newer[:-1]) | ((newer[1:] == newer[:-1]) & (older[1:] > older[:-1])))
+    if not (later | (key[1:] < key[:-1])).any():
+        return partners  # as an index finds them
+    return some(partners, np.lexsort((-older, newer, key)))
 
 
 class PartnerSearch(ABC):

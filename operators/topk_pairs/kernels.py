@@ -1,8 +1,9 @@
 """Find a sub-batch's candidate pairs: blocks of partners, newest first, against the staircase at its start; and the drivers of top-k pairs.
 
-See docs/algorithms D2. A finite ``cutoff`` excludes pairs above it, makes pairs of two arrivals candidates like the others, and limits
-their number. Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache for every arrival.
-Where an object of seq s is at position s + ``offset`` of the arena, partners low..high of an arrival are at low + offset..high + offset.
+See docs/algorithms D2. Where the condition has equalities, partners come from a hash index, as long as that pays. A finite ``cutoff``
+excludes pairs above it, makes pairs of two arrivals candidates like the others, and limits their number. Blocks are the outer loop and
+arrivals the inner one, so that a block stays in the first-level cache for every arrival. Where an object of seq s is at position
+s + ``offset`` of the arena, partners low..high of an arrival are at low + offset..high + offset.
 """
 
 from __future__ import annotations
@@ -16,20 +17,41 @@ from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined, maker
 from skyband.operators.pair_rows.capped.kernels import new_capped_keeper
 from skyband.operators.pair_rows.capped.limits import Limits
+from skyband.operators.pair_rows.hash_index.kernels import (
+    BLOCK,
+    SIZE,
+    UPTO,
+    Gathered,
+    HashIndex,
+    before_arrivals,
+    gather,
+    hash_of_arrival,
+    insert,
+    is_used,
+    new_gathered,
+    score_gathered,
+    walk,
+)
+from skyband.operators.pair_rows.hash_index.kernels import (
+    START as TABLE_START,
+)
 from skyband.operators.pair_rows.kernels.driver import CAPPED, SKYBAND, Finder, events_driver, shard_driver
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows, new_outbox
 from skyband.operators.pair_rows.kernels.sub_batch import new_skyband_keeper
 from skyband.operators.pair_rows.kernels.tables import (
     FOUND,
     INDEXED,
+    INDEXED_SCORED,
     IS_B,
     IS_NEITHER,
+    ORDER_BITS,
     SCORED,
     Candidates,
     ChangeRows,
     Objects,
     Place,
     Scoring,
+    Settings,
     Skyband,
     SubBatch,
     Task,
@@ -426,6 +448,83 @@ def scan(search: Search, candidates: Candidates) -> Candidates:
     return with_found(candidates, blocks.place[COUNT])
 
 
+# Find a sub-batch's candidates by the hash index: only partners whose columns of equalities have the arrival's hash are scored.
+
+
+@inner
+def start_best(batch: SubBatch) -> None:
+    """Start ``batch.best`` and ``batch.scores`` without any pairs."""
+    for i in range(batch.size):
+        batch.best[i] = np.nan
+        for j in range(min(i, len(batch.scores))):
+            batch.scores[i, j] = np.nan
+
+
+@inner_inlined
+def add_gathered(search: Search, gathered: Gathered, found: int, arrival: int, candidates: Candidates, count: int) -> int:
+    """Add the candidates of an arrival among the first ``found`` objects gathered, which are scored; return how many there are now.
+
+    Pairs of two arrivals go to ``batch.scores`` if that has room.
+    """
+    batch, skyband, best, scores, first_seq = search.batch, search.skyband, search.batch.best, gathered.scores, search.batch.first_seq
+    for at in range(found):
+        score, seq = scores[at], gathered.seqs[at]
+        if not score <= bound(skyband.stair, pairs_newer_than(skyband.older, seq), search.cutoff):
+            continue
+        if score < best[arrival] or best[arrival] != best[arrival]:
+            best[arrival] = score
+        if seq >= first_seq and len(batch.scores) > 0:
+            batch.scores[arrival, seq - first_seq] = score
+            continue
+        candidates.score[count], candidates.older[count], candidates.arrival[count] = score, seq, arrival
+        candidates.order[count] = ((first_seq + batch.size - seq) << ORDER_BITS) | count
+        count += 1
+    return count
+
+
+@maker
+def look_up(search: Search, index: HashIndex, key: int, settings: Settings, gathered: Gathered, candidates: Candidates) -> Candidates:
+    """Find the sub-batch's candidates as ``scan`` does, by the index, which has the objects before it and where ``walk`` has been; the
+    arrivals are put in."""
+    batch, objects, offset, work = search.batch, search.objects, search.offset, search.work
+    region = index.regions[key]
+    start, mask, count, scored, met = region[TABLE_START], region[SIZE] - 1, 0, 0, 0
+    start_best(batch)
+    for i in range(batch.size):
+        seq, first, code = batch.first_seq + i, batch.first_partner[i], gathered.codes[i]
+        older = index.heads[start + (code & mask)] if code >= 0 else -1
+        met += seq - first
+        while older >= first:
+            older, found = gather(index, start, mask, code, older, first, gathered)
+            if found > 0:
+                score_gathered(search.scoring, batch, i, gathered, found)
+                scored += found
+                if count + BLOCK > len(candidates.score):
+                    if search.cutoff < np.inf:
+                        region[UPTO] = seq
+                        return with_found(candidates, -1)
+                    candidates = grow_candidates(candidates, count, 2 * len(candidates.score) + BLOCK)
+                count = add_gathered(search, gathered, found, i, candidates, count)
+        own = hash_of_arrival(index, settings, batch.side[i], code, objects, seq + offset)
+        insert(index, start, mask, seq, own, objects, seq + offset)
+    region[UPTO] = batch.first_seq + batch.size
+    candidates.order[:count].sort()
+    work[SCORED] += scored
+    work[INDEXED] += met
+    work[INDEXED_SCORED] += scored
+    work[FOUND] += count
+    return with_found(candidates, count)
+
+
+@inner
+def has_pairs(batch: SubBatch, candidates: Candidates) -> bool:
+    """Return True if a sub-batch has candidates, or pairs of two arrivals."""
+    for i in range(batch.size):
+        if batch.best[i] == batch.best[i]:
+            return True
+    return candidates.found != 0
+
+
 # The drivers: one call processes a whole ``advance`` of every key that has arrivals or is due, sub-batch by sub-batch.
 #
 # They are compiled once and receive the scoring expression as first-class functions.
@@ -434,90 +533,106 @@ MOST_FOUND = 4
 """With more candidates per arrival a cutoff is too loose: without one there are more, but each costs less to find."""
 
 
-class ScanFinder(NamedTuple):
-    """The scan of partners, as a finder of ``pair_rows.kernels.driver``."""
+class PartnerFinder(NamedTuple):
+    """The search for partners, by a scan or by the hash index, as a finder of ``pair_rows.kernels.driver``."""
 
     scoring: Scoring
     zones: Zones
+    index: HashIndex
     cutoff: float
     """float64."""
     blocks: Blocks
+    gathered: Gathered
     candidates: Candidates
 
 
 @maker
-def new_scan(scoring: Scoring, zones: Zones, cutoff: float, task: Task) -> ScanFinder:
-    """Return the scan for the sub-batches of a task."""
+def new_finder(scoring: Scoring, zones: Zones, index: HashIndex, cutoff: float, task: Task) -> PartnerFinder:
+    """Return the search for the sub-batches of a task."""
     settings = task.settings
     candidates = new_candidates(LARGEST + MOST_FOUND * settings.sub_batch)
-    return ScanFinder(scoring, zones, cutoff, new_blocks(zones, settings.sub_batch, settings.costly), candidates)
+    blocks, gathered = (
+        new_blocks(zones, settings.sub_batch, settings.costly),
+        new_gathered(index.columns, settings.sub_batch),
+    )
+    return PartnerFinder(scoring, zones, index, cutoff, blocks, gathered, candidates)
 
 
 @maker
-def find_by_scan(finder: ScanFinder, task: Task, place: Place, batch: SubBatch, skyband: Skyband) -> tuple[ScanFinder, bool]:
+def find(finder: PartnerFinder, task: Task, place: Place, batch: SubBatch, skyband: Skyband) -> tuple[PartnerFinder, bool]:
     """Find the candidates of a sub-batch, as ``Finder.find``."""
-    scoring, zones, cutoff, blocks = finder.scoring, finder.zones, finder.cutoff, finder.blocks
-    search = Search(scoring, task.bucket.objects, place.offset, zones, batch, skyband, cutoff, blocks, task.work)
-    return ScanFinder(scoring, zones, cutoff, blocks, scan(search, finder.candidates)), batch.size > 0
+    scoring, zones, index, cutoff, blocks = finder.scoring, finder.zones, finder.index, finder.cutoff, finder.blocks
+    settings, objects, offset, key = task.settings, task.bucket.objects, place.offset, place.key
+    search = Search(scoring, objects, offset, zones, batch, skyband, cutoff, blocks, task.work)
+    candidates, gathered, by_index = finder.candidates, finder.gathered, is_used(index, key, batch)
+    if by_index:
+        index = before_arrivals(index, key, settings, objects, offset, batch)
+        by_index = walk(index, key, settings, objects, offset, batch, gathered)
+    if by_index:
+        candidates = look_up(search, index, key, settings, gathered, candidates)
+        may_change = has_pairs(batch, candidates)
+    else:
+        candidates, may_change = scan(search, candidates), batch.size > 0
+    return PartnerFinder(scoring, zones, index, cutoff, blocks, gathered, candidates), may_change
 
 
 @maker
-def pass_over_scan(finder: ScanFinder, _task: Task, _place: Place, _first: int, _stop: int) -> ScanFinder:
-    """Return the finder: arrivals of other shards are in the windows' arena, and need nothing else."""
+def pass_over(finder: PartnerFinder, _task: Task, _place: Place, _first: int, _stop: int) -> PartnerFinder:
+    """Return the finder: arrivals of other shards are in the windows' arena, from which the index takes them when it needs them."""
     return finder
 
 
-SCAN = Finder(find_by_scan, pass_over_scan)
-_run = events_driver(SCAN, SKYBAND)
-_run_capped = events_driver(SCAN, CAPPED)
-_run_shard = shard_driver(SCAN, SKYBAND)
-_run_capped_shard = shard_driver(SCAN, CAPPED)
+BY_SCORE = Finder(find, pass_over)
+_run = events_driver(BY_SCORE, SKYBAND)
+_run_capped = events_driver(BY_SCORE, CAPPED)
+_run_shard = shard_driver(BY_SCORE, SKYBAND)
+_run_capped_shard = shard_driver(BY_SCORE, CAPPED)
 
 
 def drive(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, cutoff: float, task: Task,
-) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, index: HashIndex, cutoff: float, task: Task,
+) -> tuple[ChangeRows, int, Skyband, int, int, HashIndex]:  # fmt: skip
     """Process all events of a task; the functions are those of ``Scoring``.
 
-    Return change rows and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Writes to
-    the key table, ``progress`` and ``work``.
+    Return change rows and their number, the skybands' (perhaps new) arena and its end, the seq before which all is taken, and the
+    (perhaps new) index. Writes to the key table, ``progress`` and ``work``.
 
     ``zones`` with segments are those of the only key, and end before its first arrival. A finite ``cutoff`` is for one key alone, whose
     skyband has no pair above it; neither has the one returned. The run then ends before
     the first sub-batch that leaves too few pairs in a list that is ``partial``, or that has more than ``MOST_FOUND`` candidates an arrival.
     """
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
-    finder, keeper = new_scan(scoring, zones, cutoff, task), new_skyband_keeper(task.settings, task.bucket)
-    scored = task.settings.sub_batch if cutoff == np.inf else 0
+    finder, keeper = new_finder(scoring, zones, index, cutoff, task), new_skyband_keeper(task.settings, task.bucket)
+    scored = task.settings.sub_batch if cutoff == np.inf and task.settings.apart == 1 else 0
     rows, written, keeper, finder, seq = _run(task, finder, keeper, scored)
-    return rows, written, keeper.skyband, keeper.end, seq
+    return rows, written, keeper.skyband, keeper.end, seq, finder.index
 
 
 def drive_capped(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, limits: Limits, task: Task,
-) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, index: HashIndex, limits: Limits, task: Task,
+) -> tuple[ChangeRows, int, Skyband, int, int, HashIndex]:  # fmt: skip
     """Process all events of a task with a cap per object; see ``drive``."""
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
-    finder, keeper = new_scan(scoring, zones, np.inf, task), new_capped_keeper(limits, task.settings, task.bucket)
+    finder, keeper = new_finder(scoring, zones, index, np.inf, task), new_capped_keeper(limits, task.settings, task.bucket)
     rows, written, keeper, finder, seq = _run_capped(task, finder, keeper, task.settings.sub_batch)
-    return rows, written, keeper.skyband, keeper.end, seq
+    return rows, written, keeper.skyband, keeper.end, seq, finder.index
 
 
 def drive_shard(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, own: OwnBlocks, task: Task,
-) -> tuple[ShardRows, int, Skyband, int, int]:  # fmt: skip
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, index: HashIndex, own: OwnBlocks, task: Task,
+) -> tuple[ShardRows, int, Skyband, int, int, HashIndex]:  # fmt: skip
     """Find the pairs of the arrivals of a task that are the shard's.
 
-    Return the pairs and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Other arguments
-    as of ``drive``.
+    Return the pairs and their number, the skybands' (perhaps new) arena and its end, the seq before which all is taken, and the (perhaps
+    new) index. Other arguments as of ``drive``.
     """
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
-    finder, keeper = new_scan(scoring, zones, np.inf, task), new_skyband_keeper(task.settings, task.bucket)
+    finder, keeper = new_finder(scoring, zones, index, np.inf, task), new_skyband_keeper(task.settings, task.bucket)
     rows, written, keeper, finder, seq = _run_shard(task, own, finder, keeper, new_outbox(task.settings, True))
-    return rows, written, keeper.skyband, keeper.end, seq
+    return rows, written, keeper.skyband, keeper.end, seq, finder.index
 
 
 class CappedShare(NamedTuple):
@@ -531,10 +646,10 @@ class CappedShare(NamedTuple):
 
 def drive_capped_shard(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, share: CappedShare, task: Task,
-) -> tuple[ShardRows, int, Skyband, int, int]:  # fmt: skip
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, index: HashIndex, share: CappedShare, task: Task,
+) -> tuple[ShardRows, int, Skyband, int, int, HashIndex]:  # fmt: skip
     """Find the pairs of the shard's arrivals under a cap per object; see ``drive_shard``."""
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
-    finder, keeper = new_scan(scoring, zones, np.inf, task), new_capped_keeper(share.limits, task.settings, task.bucket)
+    finder, keeper = new_finder(scoring, zones, index, np.inf, task), new_capped_keeper(share.limits, task.settings, task.bucket)
     rows, written, keeper, finder, seq = _run_capped_shard(task, share.own, finder, keeper, new_outbox(task.settings, False))
-    return rows, written, keeper.skyband, keeper.end, seq
+    return rows, written, keeper.skyband, keeper.end, seq, finder.index

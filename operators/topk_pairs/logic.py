@@ -1,11 +1,11 @@
 """The state and logic of ``TopKPairs`` and ``CappedTopKPairs``, whole or of a shard: every partner in the window is scored, but for those
-that a zone map excludes."""
+that a hash index or a zone map excludes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache, partial
-from typing import Any, Generic, Protocol, TypeVar
+from functools import cache
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -14,14 +14,15 @@ from skyband.operators.base import F64, AnyArray, Arrivals, State
 from skyband.operators.expressions.compile import bound_type, count_type, score_type
 from skyband.operators.pair_rows.capped.kernels import walk
 from skyband.operators.pair_rows.capped.limits import Limits, limits_of
+from skyband.operators.pair_rows.hash_index.index import no_index
 from skyband.operators.pair_rows.kernels.found import drive_capped_found
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Bucket, ChangeRows, Pairs, Skyband, Task
 from skyband.operators.pair_rows.logic import PairConfiguration, PairRowsLogic, no_task, sub_batch
 from skyband.operators.pair_rows.segments import DriverResult, instant_after, run_segments, segments
 from skyband.operators.pair_rows.shard import FoundPairsLogic, SkybandShard, compiled_merge, found_rows
+from skyband.operators.pair_rows.shortcuts import Shortcuts
 from skyband.operators.pair_rows.zone_maps.kernels import Zones, no_zones
-from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 from skyband.operators.shards import Share
 from skyband.operators.topk_pairs import long_runs
 from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfiguration, TopKPairsConfiguration
@@ -41,7 +42,7 @@ def compiled_driver(function: Callable[..., Any], more: Any) -> Callable[..., An
     from numba import typeof
 
     signature = (count_type(), score_type(), count_type(), score_type(), bound_type(), bound_type())
-    compiled: Callable[..., Any] = jit.jit((*signature, *map(typeof, (no_zones(0, 0), more, no_task()))))(function)
+    compiled: Callable[..., Any] = jit.jit((*signature, *map(typeof, (no_zones(0, 0), no_index(), more, no_task()))))(function)
     return compiled
 
 
@@ -77,31 +78,37 @@ def capped_merge_driver() -> Callable[..., Any]:
 
 
 class ZonedDriver(Generic[R]):
-    """Run a driver with zone maps where they pay, and without where not."""
+    """Run a driver with the hash index and zone maps where they pay, and without where not."""
 
-    def __init__(self, driver: Callable[..., ZonedResult[R]], maps: ZoneMaps) -> None:
-        """``driver`` takes the scoring, zones, an argument of its own and a task, as ``drive``; ``maps``: calls change them."""
-        self.driver, self.maps = driver, maps
+    def __init__(self, driver: Callable[..., Any], shortcuts: Shortcuts) -> None:
+        """``driver`` takes the scoring, zones, the index, an argument of its own and a task, as ``drive``; ``shortcuts``: calls change
+        them."""
+        self.driver, self.shortcuts = driver, shortcuts
 
-    def _driver_with(self, zones: Zones | None) -> Callable[..., ZonedResult[R]]:
-        """Return the driver with its scoring."""
-        return partial(self.driver, *self.maps.configuration.functions(zones is not None), zones or self._no_zones)
+    def _drive(self, zones: Zones | None, more: Any, task: Task) -> ZonedResult[R]:
+        """Call the driver with its scoring."""
+        shortcuts = self.shortcuts
+        shortcuts.grow(len(task.bucket.keys))
+        functions = shortcuts.configuration.functions(zones is not None)
+        task = task._replace(settings=shortcuts.settings_for(task.settings, task.advance.keys))
+        *result, shortcuts.index = self.driver(*functions, zones or self._no_zones, shortcuts.index, more, task)
+        return cast(ZonedResult[R], tuple(result))
 
     @property
     def _no_zones(self) -> Zones:
-        kernel = self.maps.configuration.kernel
+        kernel = self.shortcuts.configuration.kernel
         return no_zones(len(kernel.float_names), len(kernel.int_names))
 
     def __call__(self, more: Any, task: Task) -> ZonedResult[R]:
         """Process all events of a task; ``more``: the driver's argument before it."""
         keys, advance = task.bucket.keys, task.advance
-        worth = self.maps.worth(task.settings, keys, advance)
+        worth = self.shortcuts.worth(task.settings, keys, advance)
         if not worth.any():
-            return self._driver_with(None)(more, task)
+            return self._drive(None, more, task)
         rows, seq = list[R](), 0
         if not worth.all():
             rest = Advance(advance.keys[~worth], advance.first_new[~worth], advance.since, advance.until)
-            result = self._driver_with(None)(more, task._replace(advance=rest))
+            result = self._drive(None, more, task._replace(advance=rest))
             task = _after(task, result)
             rows.append(_written(result))
         for key, first_new in zip(advance.keys[worth], advance.first_new[worth], strict=True):
@@ -117,12 +124,12 @@ class ZonedDriver(Generic[R]):
         key, seq, since = int(advance.keys[0]), int(advance.first_new[0]), advance.since
         stop = int(keys[key, NEXT_SEQ])
         while seq < stop:
-            zones, upto = self.maps.next_slice(task.settings, task.bucket, key, seq, stop)
+            zones, upto = self.shortcuts.next_slice(task.settings, task.bucket, key, seq, stop)
             until = advance.until if upto == stop else instant_after(task.bucket, upto, key)
             keys[key, NEXT_SEQ] = upto
             before = task.work.copy()
-            result = self._driver_with(zones)(more, task._replace(advance=Advance(advance.keys, np.array([seq]), since, until)))
-            self.maps.judge(key, upto, task.work - before)
+            result = self._drive(zones, more, task._replace(advance=Advance(advance.keys, np.array([seq]), since, until)))
+            self.shortcuts.judge(zones, key, upto, task.work - before)
             task = _after(task, result)
             rows.append(_written(result))
             seq, since = result[4], until
@@ -154,21 +161,23 @@ class PairsLogic(PairRowsLogic):
 
     def __init__(self, configuration: TopKPairsConfiguration, state: State | None) -> None:
         self.scored = configuration
-        self.zones = ZoneMaps(configuration)
+        self.shortcuts = Shortcuts(configuration)
         super().__init__(configuration, state)
         self.settings = self.settings._replace(costly=int(configuration.costly))
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
         task = self._task(bucket, advance)
-        self.zones.drop_if_moved(self.windows.pool.moves)
+        self.shortcuts.drop_if_moved(self.windows.pool.moves)
         parts = segments(task)
         if not parts:
-            return long_runs.run(ZonedDriver(driver(), self.zones), task)
-        rows, written, skyband, end, self.zones = run_segments(self._run_segment, task, self.zones, parts, self.zones.new)
+            return long_runs.run(ZonedDriver(driver(), self.shortcuts), task)
+        shortcuts = self.shortcuts
+        shortcuts.grow(len(bucket.keys))
+        rows, written, skyband, end, self.shortcuts = run_segments(self._run_segment, task, shortcuts, parts, shortcuts.new)
         return rows, written, skyband, end
 
-    def _run_segment(self, task: Task, zones: ZoneMaps) -> DriverResult[ZoneMaps]:
-        return (*long_runs.run(ZonedDriver(driver(), zones), task), zones)
+    def _run_segment(self, task: Task, shortcuts: Shortcuts) -> DriverResult[Shortcuts]:
+        return (*long_runs.run(ZonedDriver(driver(), shortcuts), task), shortcuts)
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         return self.scored.unusable(arrivals)
@@ -220,10 +229,12 @@ class CappedPairsLogic(PairsLogic, CappedLogic):
 
     def __init__(self, configuration: CappedTopKPairsConfiguration, state: State | None) -> None:
         super().__init__(configuration, state)
+        # Its sub-batches are long anyway, and a walk needs the pairs of their arrivals apart from others.
+        self.shortcuts.sub_batch = 0
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        self.zones.drop_if_moved(self.windows.pool.moves)
-        run = ZonedDriver(capped_driver(), self.zones)
+        self.shortcuts.drop_if_moved(self.windows.pool.moves)
+        run = ZonedDriver(capped_driver(), self.shortcuts)
         return run(self.limits, self._task(bucket, advance))[:4]
 
 
@@ -237,14 +248,16 @@ class PairsShard(SkybandShard, PairsLogic):
         self.share = share
         super().__init__(configuration, state)
         # A trial needs arrivals of the share.
-        self.zones.trial *= share.of
+        self.shortcuts.maps.trial *= share.of
+        # Of pairs of arrivals of one sub-batch more are sent on in vain.
+        self.shortcuts.sub_batch = 0
 
     def _find(self, _arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         return self._zoned(shard_driver(), self._own, bucket, advance)
 
     def _zoned(self, driver: Callable[..., Any], more: Any, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
-        self.zones.drop_if_moved(self.windows.pool.moves)
-        run: ZonedDriver[ShardRows] = ZonedDriver(driver, self.zones)
+        self.shortcuts.drop_if_moved(self.windows.pool.moves)
+        run: ZonedDriver[ShardRows] = ZonedDriver(driver, self.shortcuts)
         return run(more, self._task(bucket, advance))[:4]
 
 

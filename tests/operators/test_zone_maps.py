@@ -261,7 +261,7 @@ def test_a_map_that_does_not_pay_is_dropped() -> None:
     op = TopKPairs(parse("a.x * b.y", SCHEMA), "min", None, None, (PairQuery("q", 1, window),), 1, window)
     logic: Any = op.build(None)
     logic.advance(Arrivals(np.zeros(rows, np.int64), np.arange(rows), np.arange(rows), columns), rows)
-    assert all(state.map is None or state.kept for state in logic.zones.keys.values())
+    assert all(state.map is None or state.kept for state in logic.shortcuts.maps.keys.values())
 
 
 def test_room_is_used_again() -> None:

@@ -18,7 +18,7 @@ from skyband.framework.queries.pair_rows.model import Between, pair_of
 from skyband.framework.queries.protocol import FOLLOWING, QueryType, Question
 from skyband.framework.queries.read_columns import node_columns
 from skyband.framework.queries.scored_pairs import scored_pairs_type as scored
-from skyband.framework.queries.scored_pairs.scored_pairs_type import check_scored_pairs, facts_of_scored_pairs
+from skyband.framework.queries.scored_pairs.scored_pairs_type import check_scored_pairs, facts_of_scored_pairs, why_with_index
 from skyband.framework.queries.set_pairs import set_pairs_type as sets
 from skyband.framework.queries.set_pairs.set_pairs_type import FORMULAS, check_set_pairs, facts_of_set_pairs
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
@@ -90,7 +90,7 @@ def _draft(context: Context, group: sets.Shared | scored.Shared) -> OperatorDraf
 
     queries = [_query(m) for m in group.entries]
     why_sets = _WHY_SETS_DELETES if context.deletes else _WHY_SETS
-    largest, why = max(q.k for q in queries), why_sets if are_sets else _WHY_SCORED
+    largest, why = max(q.k for q in queries), why_sets if isinstance(group, sets.Shared) else why_with_index(_WHY_SCORED, group.where)
     return OperatorDraft(group.entries, largest, group.window, group.direction, group.texts, build, why, skyband=False)
 
 

@@ -42,7 +42,19 @@ def facts_of_scored_pairs(node: OperatorNode) -> list[tuple[str, str]]:
     shown += [("where", canonical_text(op.where))] if op.where is not None else []
     shown += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
     skips = "yes: groups of rows of a large window whose scores cannot matter are skipped (zone maps)"
-    return [*shown, ("bounds", skips if op.has_bounds else "none: every partner in the window is scored")]
+    which = "with equal columns" if op.equalities else "in the window"
+    return [*shown, ("bounds", skips if op.has_bounds else f"none: every partner {which} is scored")]
+
+
+def why_with_index(why: str, where: Node | None, fills_up: bool = False) -> str:
+    """Return why an operator is used, and how it finds partners by equal columns. ``fills_up``: its reserves are filled again by scans."""
+    from skyband.operators.pair_rows.hash_index.equalities import conjuncts, equality, without_index
+
+    by = " and ".join(canonical_text(part) for part in conjuncts(where) if equality(part) is not None)
+    said = [f"partners come from a hash index by {by}, and from a scan where it does not pay"] if by else []
+    said += ["reserves fill up by scans"] if by and fills_up else []
+    said += [f"{canonical_text(part)} has no index, as it compares more than columns" for part in without_index(where)]
+    return "; ".join([why, *said])
 
 
 class ScoredPairsType(QueryType):

@@ -11,7 +11,7 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.explain_parts import assumed_rows, per_key
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairs, ScoredPairsType, Shared, shared
+from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairs, ScoredPairsType, Shared, shared, why_with_index
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Operator
@@ -52,9 +52,8 @@ def _draft(context: Context, group: Shared) -> OperatorDraft:
         asked = (BoundedPairQuery(m.name, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group.entries, queries, strict=True))
         return cast(Operator, ThresholdPairs(**group.configuration(context, texts), queries=tuple(asked)))
 
-    return OperatorDraft(
-        group.entries, 1, group.window, group.direction, group.texts, build, _WHY_DELETES if context.deletes else _WHY, skyband=False
-    )
+    why = why_with_index(_WHY_DELETES if context.deletes else _WHY, group.where)
+    return OperatorDraft(group.entries, 1, group.window, group.direction, group.texts, build, why, skyband=False)
 
 
 class ThresholdPairsType(ScoredPairsType):

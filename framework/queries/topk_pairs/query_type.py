@@ -16,7 +16,14 @@ from skyband.framework.plan.explain_parts import assumed_rows, format_bytes, per
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.models import K
 from skyband.framework.queries.protocol import ALL, Limits, Question
-from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairs, ScoredPairsType, Shared, facts_of_scored_pairs, shared
+from skyband.framework.queries.scored_pairs.scored_pairs_type import (
+    ScoredPairs,
+    ScoredPairsType,
+    Shared,
+    facts_of_scored_pairs,
+    shared,
+    why_with_index,
+)
 from skyband.operators.base import Operator
 from skyband.operators.pair_rows.capped.limits import limits_of
 from skyband.operators.topk_pairs.configuration import MOST, SPARE
@@ -125,6 +132,7 @@ def _draft(context: Context, group: Shared) -> OperatorDraft:
     why, skyband = _WHY if cap is None else _WHY_CAPPED, cap is None and not context.deletes
     if context.deletes:
         why = _WHY_DELETES
+    why = why_with_index(why, group.where, context.deletes)
     return OperatorDraft(group.entries, largest, group.window, group.direction, group.texts, build, why, skyband=skyband)
 
 

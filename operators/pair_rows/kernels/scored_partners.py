@@ -2,6 +2,7 @@
 
 Arrivals of a key are taken some at a time. A range of older objects, contiguous in the arena, is scored for all of them before the next
 range, so that it stays in the first-level cache. Ranges may come in any order; from the newest objects to the oldest, bars rise soonest.
+Where the condition has equalities, the partners of an arrival come from a hash index instead, as long as that pays.
 Where an object of seq s is at position s + ``offset`` of the arena, partners low..high are at low + offset..high + offset.
 """
 
@@ -14,6 +15,21 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined, maker
+from skyband.operators.pair_rows.hash_index.kernels import (
+    SIZE,
+    UPTO,
+    Gathered,
+    HashIndex,
+    before_arrivals,
+    gather,
+    hash_of_arrival,
+    insert,
+    is_used,
+    new_gathered,
+    score_gathered,
+    walk,
+)
+from skyband.operators.pair_rows.hash_index.kernels import START as TABLE_START
 from skyband.operators.pair_rows.kernels.partners import (
     KEY,
     NEWER,
@@ -34,6 +50,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_STORED,
     INDEXED,
+    INDEXED_SCORED,
     IS_B,
     IS_NEITHER,
     NEXT_SEQ,
@@ -257,10 +274,10 @@ def scan_range(search: Search, low: int, high: int, partners: Partners, written:
 
 
 @inner_inlined
-def take_leaf(search: Search, i: int, seqs: I64, partners: Partners, written: int) -> int:
-    """Give arrival i's scores with the objects ``seqs`` of a leaf to every query; as ``take_range``."""
-    queries, key, batch, offset, seen_until, scores, best = (
-        search.queries, search.key, search.batch, search.offset, search.seen_until, search.buffers.scores, search.best,
+def take_some(search: Search, i: int, scores: F64, seqs: I64, partners: Partners, written: int) -> int:
+    """Give arrival i's ``scores`` with the objects ``seqs`` to every query; as ``take_range``."""
+    queries, key, batch, offset, seen_until, best = (
+        search.queries, search.key, search.batch, search.offset, search.seen_until, search.best,
     )  # fmt: skip
     for q in range(len(queries.k)):
         first, k, worst = best.first[q, i], queries.k[q], queries.worst_score[q]
@@ -303,7 +320,54 @@ def scan_segment(search: Search, segment: int, partners: Partners, written: int)
                     if finds_all:
                         partners = ensure_capacity(partners, written, LEAF * len(queries.k))
                     seqs = zones.seqs[low : low + LEAF]
-                    written = take_leaf(search, i, seqs, partners, written)
+                    written = take_some(search, i, buffers.scores, seqs, partners, written)
+    return partners, written
+
+
+@maker
+def look_up(
+    search: Search, index: HashIndex, settings: Settings, gathered: Gathered, partners: Partners, written: int
+) -> tuple[Partners, int]:  # fmt: skip
+    """Find the partners of all arrivals of ``batch`` by the index, which has the objects before them and where ``walk`` has been; the
+    arrivals are put in. As ``scan_range``."""
+    batch, objects, offset, queries, work = search.batch, search.objects, search.offset, search.queries, search.work
+    region, finds_all = index.regions[search.key], queries.k.min() == 0
+    start, mask, scored, met = region[TABLE_START], region[SIZE] - 1, 0, 0
+    for i in range(batch.size):
+        seq, first, code = batch.first_seq + i, batch.first_partner[i], gathered.codes[i]
+        older = index.heads[start + (code & mask)] if code >= 0 else -1
+        met += seq - first
+        while older >= first:
+            older, found = gather(index, start, mask, code, older, first, gathered)
+            if found > 0:
+                score_gathered(search.scoring, batch, i, gathered, found)
+                scored += found
+                if finds_all:
+                    partners = ensure_capacity(partners, written, found * len(queries.k))
+                written = take_some(search, i, gathered.scores[:found], gathered.seqs[:found], partners, written)
+        own = hash_of_arrival(index, settings, batch.side[i], code, objects, seq + offset)
+        insert(index, start, mask, seq, own, objects, seq + offset)
+    region[UPTO] = batch.first_seq + batch.size
+    work[SCORED] += scored
+    work[INDEXED] += met
+    work[INDEXED_SCORED] += scored
+    return partners, written
+
+
+@maker
+def scan_window(search: Search, partners: Partners, written: int) -> tuple[Partners, int]:
+    """Find the partners of all arrivals of ``batch`` range by range, and then those in zones; as ``scan_range``."""
+    batch, zones = search.batch, search.zones
+    oldest, high, width = batch.first_partner[0], batch.first_seq + batch.size, SMALLEST
+    if len(zones.segments) > 0:
+        oldest = max(oldest, zones.segments[0, STOP_SEQ])
+        fill_boxes(batch, search.buffers)
+    while high > oldest:
+        low = max(oldest, high - width)
+        partners, written = scan_range(search, low, high, partners, written)
+        high, width = low, min(2 * width, LARGEST)
+    for segment in range(len(zones.segments)):
+        partners, written = scan_segment(search, segment, partners, written)
     return partners, written
 
 
@@ -330,13 +394,14 @@ def leave_to_others(settings: Settings, key: int, batch: SubBatch) -> None:
 
 def find_partners(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, task: PartnerTask, work: I64,
-) -> tuple[Partners, int]:  # fmt: skip
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, index: HashIndex, task: PartnerTask,
+    work: I64,
+) -> tuple[Partners, int, HashIndex]:  # fmt: skip
     """Find the partners of all arrivals of a task for every query; the functions are those of ``Scoring``.
 
     ``zones`` with segments are those of the only key, and end before its first arrival.
-    Returns the partners and their number: best ones grouped by arrival, all ones by ranges. Writes to the key table and to ``work`` (int64
-    (COUNTERS,)).
+    Returns the partners and their number, best ones grouped by arrival, all ones perhaps by ranges; and the (perhaps new) index. Writes to
+    the key table and to ``work`` (int64 (COUNTERS,)).
     """
     settings, queries, keys, objects, advance = task.settings, task.queries, task.keys, task.objects, task.advance
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, objects.pool)
@@ -349,6 +414,7 @@ def find_partners(
         ),
         new_zone_buffers(zones, settings.sub_batch),
     )
+    gathered = new_gathered(index.columns, settings.sub_batch)
     best, scores, window_first = new_best(queries, settings.sub_batch), np.empty(LARGEST, np.float64), np.empty(len(queries.k), np.int64)
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
@@ -360,18 +426,16 @@ def find_partners(
                 leave_to_others(settings, key, batch)
             best = start_best(queries, objects.times, offset, batch, window_first, best)
             search = Search(scoring, zones, objects, key, offset, seen_until, queries, batch, best, scores, buffers, work)
-            oldest, high, width = batch.first_partner[0], seq + batch.size, SMALLEST
-            if len(zones.segments) > 0:
-                oldest = max(oldest, zones.segments[0, STOP_SEQ])
-                fill_boxes(batch, buffers)
-            while high > oldest:
-                low = max(oldest, high - width)
-                partners, written = scan_range(search, low, high, partners, written)
-                high, width = low, min(2 * width, LARGEST)
-            for segment in range(len(zones.segments)):
-                partners, written = scan_segment(search, segment, partners, written)
+            by_index = is_used(index, key, batch)
+            if by_index:
+                index = before_arrivals(index, key, settings, objects, offset, batch)
+                by_index = walk(index, key, settings, objects, offset, batch, gathered)
+            if by_index:
+                partners, written = look_up(search, index, settings, gathered, partners, written)
+            else:
+                partners, written = scan_window(search, partners, written)
             partners = ensure_capacity(partners, written, best.found[:, : batch.size].sum())
             written = write_best(queries, key, batch, best, partners, written)
             keys[key, FIRST_ALIVE] = first_alive
             seq += batch.size
-    return partners, written
+    return partners, written, index

@@ -61,6 +61,8 @@ class Settings(NamedTuple):
     """The number of this shard (``shards.Share``)."""
     shards: int = 1
     """How many shards search for the partners of arrivals."""
+    apart: int = 1
+    """1 if the pairs of two arrivals of a sub-batch go to ``SubBatch.scores``; 0 if they are among its candidates."""
 
 
 class Queries(NamedTuple):

@@ -167,16 +167,17 @@ class ZoneMaps:
         self.configuration = configuration
         self.trial = TRIAL
         self.keys: dict[int, _OfKey] = {}
-        self._moves = moves
+        self.moves = moves
+        """How often texts and sets had moved when maps were built."""
 
     def new(self) -> ZoneMaps:
         """Return no maps, for the same expression."""
-        return ZoneMaps(self.configuration, self._moves)
+        return ZoneMaps(self.configuration, self.moves)
 
     def drop_if_moved(self, moves: int) -> None:
         """Drop the maps if texts and sets have moved, whose offsets they hold; ``moves``: how often they have, once in many arrivals."""
-        if moves != self._moves:
-            self._moves, self.keys = moves, {}
+        if moves != self.moves:
+            self.moves, self.keys = moves, {}
 
     def worth(self, settings: Settings, keys: I64, advance: Advance) -> AnyArray:
         """Return a mask (m,) of the keys of ``advance`` whose arrivals meet enough objects; ``keys``: the key table."""
