@@ -41,8 +41,8 @@ MODULES: Final = (
     "framework/streaming/bucket/calls.py", "framework/streaming/bucket/state_files.py", "framework/streaming/rows/config.py",
     "framework/streaming/rows/pack.py", "framework/streaming/local/loop.py", "framework/streaming/local/tasks.py",
     "framework/streaming/run/batch.py", "framework/streaming/run/commit.py", "framework/tables/results/derive.py",
-    "framework/tables/writing/sink.py", "framework/verify/reconciliation.py", "framework/verify/replay/replay.py",
-    "framework/quality/checks.py",
+    "framework/tables/results/timeline.py", "framework/tables/writing/sink.py", "framework/verify/reconciliation.py",
+    "framework/verify/replay/replay.py", "framework/quality/checks.py",
 )  # fmt: skip
 """What decides results: operators, the local loop, tables and checks."""
 NOT_RUN: Final = "not (slow or chaos or long or spark or real or airflow)"

@@ -31,8 +31,8 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.plan.nodes import AlertNode
 from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import Location
-from skyband.framework.tables.render import key_numbers, last_of_each
-from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
+from skyband.framework.tables.results.timeline import Timeline
+from skyband.framework.tables.schemas import changes_name, trajectory_name
 
 # Find the instants at which values of items pass a bound, from the points of their trajectories.
 #
@@ -318,8 +318,8 @@ class _Query:
     def __init__(self, plan: Plan, query: QueryNode, alert: AlertNode, identity: Identity) -> None:
         self.name, self._alert, self._identity = query.name, alert, identity
         self._item = query.item
-        self._keys = stream_columns(plan, query)
-        self._named = identity_columns(plan, query)
+        self._timeline = Timeline.of(plan, query)
+        self._keys, self._named = self._timeline.streams, self._timeline.identity
         columns = query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by)
         shown = [c.name for c in columns if c.what in ("id", "object") and c.name not in self._keys]
         self._shown = shown or [c for c in self._named if c not in self._keys]
@@ -344,12 +344,11 @@ class _Query:
         """Take the values of all items up to a batch, for which nothing is sent."""
         assert self.crossings is not None
         # What an item is depends on its last point and its last change.
-        named = list(dict.fromkeys((*self._keys, *self._named)))
-        points = _last(_table(root, trajectory_name(self.name), None, upto), named, (_POINTS,))
+        points = self._timeline.last(_table(root, trajectory_name(self.name), None, upto)).to_pylist()
         lasting = self._varying is not None and not self._varying.all_items
         orders = (_CHANGES, "step", "pos")
-        wanted = [*named, *orders, "change"]
-        changes = _last(_table(root, changes_name(self.name), None, upto, wanted), named, orders) if lasting else []
+        wanted = [*self._timeline.named, *orders, "change"]
+        changes = self._timeline.last(_table(root, changes_name(self.name), None, upto, wanted), orders).to_pylist() if lasting else []
         changes.sort(key=lambda row: row[_CHANGES])
         points.sort(key=lambda row: row[_POINTS])
         for _ in self.crossings.take(self._events(changes, points), frontier):
@@ -364,7 +363,7 @@ class _Query:
     def order_of_points(self) -> tuple[str, ...]:
         """Return the columns by which points of a batch are ordered."""
         assert self._varying is not None
-        return (_POINTS, *dict.fromkeys((*self._keys, *self._named)), self._varying.value)
+        return (_POINTS, *self._timeline.named, self._varying.value)
 
     def changes(self, root: Location, after: int, upto: int) -> pa.Table:
         """Return the rows of changes of these batches."""
@@ -482,14 +481,6 @@ def _table(root: Location, name: str, after: int | None, upto: int, columns: Seq
     if after is not None:
         where = where & (pc.field(BATCH) > after)
     return delta_read.read(delta_read.open_table(root, name), columns, where)
-
-
-def _last(rows: pa.Table, named: Sequence[str], orders: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the last row of every item by the columns ``orders``. O(n log n), in Python O(items)."""
-    ordered = rows.sort_by([(c, "ascending") for c in orders])
-    (number,) = key_numbers([ordered], named) if named else (np.zeros(ordered.num_rows, np.int64),)
-    found: list[dict[str, Any]] = ordered.take(pa.array(last_of_each(number))).to_pylist()
-    return found
 
 
 def _by_batch(rows: pa.Table, order: Sequence[str]) -> dict[int, pa.Table]:

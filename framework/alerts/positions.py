@@ -10,13 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import raising_system_failures
-from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location
-from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Whole, read_record
+from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Record, Whole
 
 FILE: Final = "alerts.json"
 
@@ -61,7 +60,7 @@ class _PositionsFile:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
 
-_MODEL: Final = TypeAdapter(_PositionsFile)
+_POSITIONS: Final = Record[_PositionsFile](_PositionsFile)
 
 
 class Positions:
@@ -73,7 +72,7 @@ class Positions:
         self.damaged: str | None = None
         found: Mapping[str, Position] = {}
         try:
-            read = read_record(self._file, _MODEL)
+            read = _POSITIONS.read(self._file)
             found = {} if read is None else read.alerts
         except InvalidRecord as e:
             self.damaged = str(e)
@@ -90,7 +89,7 @@ class Positions:
                 known = {**self._known, name: position}
                 try:
                     with raising_system_failures(self._file):
-                        durable.replace(self._file, _MODEL.dump_json(_PositionsFile(known), indent=1))
+                        _POSITIONS.write(self._file, _PositionsFile(known))
                 except IsADirectoryError as e:
                     raise SkybandError("SKY-E518", f"{self._file} is a directory", "remove it") from e
                 # Only now: what could not be written is written by the next call.

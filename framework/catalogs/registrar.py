@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import pyarrow as pa
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from skyband.framework.base.counts import counted
@@ -45,9 +45,8 @@ from skyband.framework.catalogs.model import (
 from skyband.framework.console.web import NoRedirects
 from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import IMPLEMENTATION, spark_settings
-from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location, is_root, location, unusable_characters
-from skyband.framework.storage.records import STRICT, InvalidRecord, read_record
+from skyband.framework.storage.records import STRICT, InvalidRecord, Record
 from skyband.framework.storage.settings import SCHEMES
 from skyband.framework.tables.delta.ownership import Owner
 from skyband.framework.tables.schemas import (
@@ -295,10 +294,10 @@ class _File:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
 
-_FILE: Final = TypeAdapter(_File)
+_RECORD: Final = Record[_File](_File)
 
 
-class Record:
+class Registrations:
     """Full name of a schema -> the tables registered there, with the digests of what was; "" for one that is about to be."""
 
     def __init__(self, home: Location) -> None:
@@ -307,7 +306,7 @@ class Record:
         """Why the file is ignored, in words."""
         self.places: dict[str, dict[str, str]] = {}
         try:
-            found = read_record(self._path, _FILE)
+            found = _RECORD.read(self._path)
             _check([] if found is None else list(found.places))
         except InvalidRecord as e:
             self.damage = f"{self._path} is not what a run has written, so it is ignored: {e}"
@@ -326,7 +325,7 @@ class Record:
         if places == self._written and self.damage is None:
             return
         if places:
-            durable.replace(self._path, _FILE.dump_json(_File(places), indent=1))
+            _RECORD.write(self._path, _File(places))
         else:
             self._path.unlink(missing_ok=True)
         self._written, self.damage = _copy(places), None
@@ -436,7 +435,7 @@ class Registrar:
         self._unity = Unity.of(env)
         if schema is not None and not self._configured(schema):
             raise _not_configured(schema)
-        self._record = Record(self._root / "_skyband")
+        self._record = Registrations(self._root / "_skyband")
         self._down = False
         self._deadline = 0.0
         self._working: threading.Thread | None = None
@@ -449,7 +448,7 @@ class Registrar:
         cls, plan: Plan, session: Callable[[], SparkSession], warn: Callable[[str], None], env: Mapping[str, str] = os.environ
     ) -> Registrar | None:
         """Return the registrar of a plan, None if it names no catalog and nothing is registered."""
-        if plan.catalog is None and not Record.exists(location(plan.sink) / "_skyband"):
+        if plan.catalog is None and not Registrations.exists(location(plan.sink) / "_skyband"):
             return None
         return cls(plan.sink, None if plan.catalog is None else schema_of(plan.catalog), session, warn, env)
 

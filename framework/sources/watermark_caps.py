@@ -8,16 +8,17 @@ standard library only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import AGAIN
-from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location
+
+if TYPE_CHECKING:
+    from skyband.framework.storage.records import Record
 
 DROP: Final = "drop.json"
 NEVER: Final = 1 << 62
@@ -55,21 +56,14 @@ class WatermarkCaps:
     @classmethod
     def load(cls, home: Location) -> WatermarkCaps:
         """Return the caps of a job, empty if there are none. Raises SkybandError SKY-E303 if the file cannot be read."""
-        # Tasks' workers import this module, and need no models.
-        from skyband.framework.storage import records
-
         path = home / DROP
-        try:
-            kept = records.read_record(path, records.backlog_model())
-        except records.InvalidRecord as e:
-            said = f"{path} cannot be read: {e}. It says how far source files move the watermark"
-            raise SkybandError("SKY-E303", said, hint=f"restore it from a backup, or {AGAIN}") from e
+        kept = _record().need(path)
         return cls(path) if kept is None else cls(path, **kept)
 
     def save(self) -> None:
         """Replace the file in one step; it is on disk when this returns."""
         said = {"caps": self.caps, "others": self.others, "greatest": self.greatest, "released": self.released}
-        durable.replace(self.path, json.dumps(said, indent=1, sort_keys=True))
+        _record().write(self.path, said)
 
     @property
     def capped(self) -> bool:
@@ -86,6 +80,15 @@ class WatermarkCaps:
         kept = {u: cap for u in begun if (cap := self.cap(u)) is not None or others is not None}
         self.caps, self.others = {**caps, **kept}, others
         return (self.caps, self.others) != before
+
+
+@cache
+def _record() -> Record[Any]:
+    # Tasks' workers import this module, and need no models.
+    from skyband.framework.storage.records import BacklogFile, Record
+
+    said = "{path} cannot be read: {why}. It says how far source files move the watermark"
+    return Record(BacklogFile, said, f"restore it from a backup, or {AGAIN}", sort=True)
 
 
 def fits(unread: Sequence[UnreadFile], files: int | None, size: int) -> bool:

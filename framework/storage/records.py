@@ -1,18 +1,21 @@
-"""Read the small JSON files that Skyband keeps in a sink. Each must fit its model, whoever wrote it."""
+"""The small JSON files that Skyband keeps in a sink: one way to read and to write them. Each must fit its model, whoever wrote it."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
 
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.live import NO_LIVE, Live
+from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.sinks import unsupported_entry
 
@@ -58,40 +61,79 @@ class BacklogFile(TypedDict):
     released: Whole | None
 
 
-@cache
-def ledger_model() -> TypeAdapter[LedgerFile]:
-    """The model of ``files.json``."""
-    return TypeAdapter(LedgerFile)
-
-
-@cache
-def backlog_model() -> TypeAdapter[BacklogFile]:
-    """The model of ``drop.json``."""
-    return TypeAdapter(BacklogFile)
-
-
 class InvalidRecord(ValueError):
     """A file does not fit its model; the message says why, without the file's name."""
 
 
-def read_record(path: Location, model: TypeAdapter[T]) -> T | None:
-    """Return what the file holds, None if there is no file. Raises Unfit."""
-    try:
-        return parse_record(read_regular_file(path), model)
-    except FileNotFoundError:
-        return None
+@dataclass(frozen=True)
+class Record(Generic[T]):
+    """A kind of file: what it holds, as a type that pydantic knows, and the error about one that cannot be read.
+
+    ``damaged``: its message, with ``{path}`` and ``{why}``; ``hint``, with ``{path}``; ``code``. ``sort``: whether the keys of objects are
+    sorted.
+    """
+
+    model: Any
+    damaged: str = "{path} cannot be read: {why}"
+    hint: str | None = None
+    code: str = "SKY-E303"
+    indent: int | None = 1
+    sort: bool = False
+
+    def parse(self, text: bytes) -> T:
+        """Return the content ``text`` of a file. Raises InvalidRecord if it does not fit the model."""
+        try:
+            found: T = _adapter(self.model).validate_json(text)
+        except ValidationError as e:
+            raise InvalidRecord(_first(e)) from e
+        return found
+
+    def read(self, path: Location) -> T | None:
+        """Return what the file holds, None if there is no file. Raises InvalidRecord, and SkybandError SKY-E518 for a link."""
+        try:
+            return self.parse(read_regular_file(path))
+        except FileNotFoundError:
+            return None
+
+    def known(self, path: Location) -> T | None:
+        """Return what the file holds, None if there is no file, or none that can be read. Raises SkybandError SKY-E518 for a link."""
+        try:
+            return self.read(path)
+        except InvalidRecord:
+            return None
+
+    def need(self, path: Location) -> T | None:
+        """Return what the file holds, None if there is no file. Raises the kind's SkybandError if it cannot be read."""
+        try:
+            return self.read(path)
+        except InvalidRecord as e:
+            raise self.error(path, e) from e
+
+    def error(self, path: Location, why: object) -> SkybandError:
+        """Return the error about a file that cannot be used."""
+        hint = None if self.hint is None else self.hint.format(path=path)
+        return SkybandError(self.code, self.damaged.format(path=path, why=why), hint=hint)
+
+    def write(self, path: Location, value: T) -> None:
+        """Replace the file by ``value`` in one step; it is on disk when this returns. Its directory must exist. Raises OSError."""
+        durable.replace(path, self.text(value))
+
+    def text(self, value: T) -> str:
+        """Return ``value`` as its file has it."""
+        plain: Any = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        return json.dumps(plain, indent=self.indent, sort_keys=self.sort)
 
 
-def parse_record(text: bytes, model: TypeAdapter[T]) -> T:
-    """Return the content ``text`` of a file. Raises InvalidRecord if it does not fit its model."""
-    try:
-        return model.validate_json(text)
-    except ValidationError as e:
-        raise InvalidRecord(_first(e)) from e
+@cache
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
 
 
 def read_regular_file(path: Location) -> bytes:
-    """Return the bytes of a regular file. Raises FileNotFoundError, SkybandError SKY-E518 for a link, Unfit for all else in its place."""
+    """Return the bytes of a regular file.
+
+    Raises FileNotFoundError, SkybandError SKY-E518 for a link, InvalidRecord for all else in its place.
+    """
     if is_object(path):
         return path.read_bytes()
     try:
@@ -143,12 +185,9 @@ class JobFileHeader:
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
-_KEPT: Final = TypeAdapter(JobFileHeader)
+_HEADER: Final = Record[JobFileHeader](JobFileHeader)
 
 
 def read_job_file_header(home: Location) -> JobFileHeader | None:
     """Return the header of the job file in ``home`` (``_skyband``), or None if it is missing or invalid."""
-    try:
-        return read_record(home / "job.json", _KEPT)
-    except InvalidRecord:
-        return None
+    return _HEADER.known(home / "job.json")

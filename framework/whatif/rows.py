@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -15,12 +15,8 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.base.reasons import LATE, REASON, RULE, STOPS, TOO_FAR_AHEAD
-from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.preview.judged import with_reasons
-from skyband.framework.rehearsal.rows import Rows
-from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.sources.preview import first_rows
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -29,7 +25,6 @@ from skyband.framework.streaming.rows import rejects
 from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.why.item import value_of
-from skyband.framework.why.source import MOST, local_parts
 
 # Read the rows that a job has taken from its source again, and judge them by one intake or another.
 
@@ -43,24 +38,6 @@ class SourceRows(Protocol):
         Raises SkybandError SKY-E531 for SQL that only Spark can evaluate, and SKY-E301 if the rows cannot be read again.
         """
         ...
-
-
-@dataclass
-class ReadRows:
-    """Rows read without Spark, in parts with the look-up tables that their batches have used."""
-
-    parts: list[tuple[FirstRows, Tables]]
-    numbers: dict[tuple[str, tuple[Any, ...]], int] = field(default_factory=dict)
-    """The numbers that stand for the hashes of ids and keys, the same in all tables."""
-
-    def table(self, node: IntakeNode) -> pa.Table:
-        """See ``SourceRows.table``."""
-        made = []
-        for found, tables in self.parts:
-            rows = Rows(node, tables)
-            rows.numbers = self.numbers
-            made.append(rows.table(found.rows, found.reasons, found.texts))
-        return pa.concat_tables(made)
 
 
 class SparkRows:
@@ -80,24 +57,6 @@ class SparkRows:
         elif not columns.equals(self._columns):
             raise SkybandError("SKY-E301", "the rows of the source come in another order each time", hint="set only queries and scoring")
         return found
-
-
-def read_rows(plan: Plan, layout: Layout) -> ReadRows | None:
-    """Return the rows that the job has taken; None where only Spark can read them, or if there are too many for Python. O(rows)."""
-    parts = []
-    left = MOST
-    for paths, tables in local_parts(plan, layout) or ():
-        try:
-            found = first_rows(plan.source, left + 1, paths)
-        except SkybandError as e:
-            if e.code in ("SKY-E531", "SKY-E201", "SKY-E206"):
-                return None
-            raise
-        left -= len(found.rows)
-        if found.doubtful or left < 0:
-            return None
-        parts.append((found, tables))
-    return ReadRows(parts) if parts else None
 
 
 # The change that is supposed: rejected rows put back, rows left out, an edited spec.

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from skyband.framework.base.items import rank_key
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.tables.results.timeline import Timeline
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
 from skyband.framework.verify.stored import Key, keys_of, micros, smallest_first
 
@@ -97,7 +98,8 @@ class Point:
 class Side:
     """One run's stream of a query: what comes in, in order, and the result so far.
 
-    ``order``: the sort key of items; ``varying``: the column of a value that varies and comes from points.
+    ``order``: the sort key of items; ``varying``: the column of a value that varies and comes from points. ``changes``: at one instant,
+    items that leave come first, so that one that leaves and enters then keeps its number.
     """
 
     order: Callable[[Mapping[str, Any]], Any] | None = None
@@ -118,26 +120,19 @@ class Side:
     def take(self, at: int) -> set[Item]:
         """Apply all that comes at ``at``, and return the items that it touches."""
         touched: set[Item] = set()
-        last: dict[Name, Change] = {}
         while self._change < len(self.changes) and self.changes[self._change].at == at:
             change = self.changes[self._change]
             self._change += 1
-            last.pop(change.identity, None)
-            last[change.identity] = change
-        # An item that leaves and enters at one instant keeps its number, in whatever order it does.
-        for identity in last:
-            item = self._items.pop(identity, None)
-            if item is not None:
-                del self.present[item]
-                touched.add(item)
-        for identity, change in last.items():
             if change.enters:
                 number = 0
                 while (change.name, number) in self.present:
                     number += 1
-                item = self._items[identity] = (change.name, number)
+                item = self._items[change.identity] = (change.name, number)
                 self.present[item] = change.item
-                touched.add(item)
+            else:
+                item = self._items.pop(change.identity)
+                del self.present[item]
+            touched.add(item)
         while self._point < len(self.points) and self.points[self._point].at == at:
             point = self.points[self._point]
             self._point += 1
@@ -172,7 +167,10 @@ def streams(plan: Plan, query: QueryNode, tables: Mapping[str, pa.Table], until:
     identities = keys_of(table, identity_columns(plan, query))
     at = [t if t is not None else 0 for t in micros(table, "changed_at")]
     step, pos = table["step"].to_pylist(), table["pos"].to_pylist()
-    enters = [c == "+" for c in table["change"].to_pylist()] if query.item.lasting else [True] * table.num_rows
+    entered, left = list(range(table.num_rows)), [-1] * table.num_rows
+    if query.item.lasting:
+        spans = Timeline.of(plan, query).spans(table)
+        entered, left = spans.entered.tolist(), spans.left.tolist()
     terms = list(dict.fromkeys(c for term in query.item.rank for c in term.columns)) if ranked else []
     ranks = keys_of(table, terms)
     by = {d: rank_key(query.item, d) for d in (False, True)}
@@ -182,10 +180,17 @@ def streams(plan: Plan, query: QueryNode, tables: Mapping[str, pa.Table], until:
             found[key] = Side(by[smallest_first(query, key)] if ranked else None, None if varying is None else varying.value)
         return found[key]
 
-    for i in sorted(range(table.num_rows), key=lambda i: (step[i], pos[i])):
-        if at[i] <= until(keys[i]):
+    for i, j in sorted(zip(entered, left, strict=True), key=lambda span: (step[span[0]], pos[span[0]])):
+        # An item that enters and leaves at one instant is in the result as of none.
+        end = at[j] if j >= 0 else None
+        if at[i] <= until(keys[i]) and end != at[i]:
             item = Present(values[i], dict(zip(terms, ranks[i], strict=True)))
-            side(keys[i]).changes.append(Change(at[i], enters[i], names[i], identities[i], item))
+            mine = side(keys[i]).changes
+            mine.append(Change(at[i], True, names[i], identities[i], item))
+            if end is not None and end <= until(keys[i]):
+                mine.append(Change(end, False, names[i], identities[i], item))
+    for one in found.values():
+        one.changes.sort(key=lambda change: (change.at, change.enters))
     if varying is not None:
         for key, point in _points(plan, query, tables[trajectory_name(query.name)]):
             if point.at <= until(key):

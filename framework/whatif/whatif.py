@@ -38,9 +38,9 @@ from skyband.framework.whatif.rows import (
     SparkRows,
     check_reasons,
     judge,
-    read_rows,
 )
 from skyband.framework.whatif.sides import Columns, Side, columns_of, streams
+from skyband.framework.why.source import read_rows
 
 # Run a job in memory over all of its rows, up to one instant.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import groupby, islice, pairwise
+from itertools import islice, pairwise
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from skyband.framework.base.counts import agree, counted, number_text
@@ -24,6 +24,7 @@ from skyband.framework.queries.registry import query_type
 from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.render import cell_text
+from skyband.framework.tables.results.timeline import Timeline
 from skyband.framework.tables.schemas import stream_columns
 from skyband.framework.verify.brute_force.accepted import accepted, with_operations, without_late
 from skyband.framework.verify.brute_force.calendars import window_around
@@ -272,7 +273,7 @@ def _bound(bound: float, upper: bool) -> str:
     return f"{'at most' if upper else 'at least'} {number_text(bound)}"
 
 
-# Find when an item was in the result, and at which ranks, by replaying the table of changes step by step.
+# Find when an item was in the result, and at which ranks, from the log of changes.
 
 
 @dataclass(slots=True)
@@ -322,41 +323,32 @@ def _all_named(of_row: Sequence[set[int]], names: int) -> bool:
 
 
 def stays(plan: Plan, stream: Stream, item: Item) -> list[Stay]:
-    """Return every stay of ``item`` (of all its pairs), in the order of time. O(changes * log of the result)."""
-    mine = matching(plan, stream.query, stream.rows, item)
-    found = [s for key, rows in stream.streams() if any(mine[i] for i in rows) for s in _of_stream(stream, key, rows, mine)]
+    """Return every stay of ``item`` (of all its pairs), in the order of time. O(n log n), and O(n) for each stay.
+
+    Raises SkybandError SKY-E900 if the changes do not replay.
+    """
+    query = stream.query
+    mine = np.array(matching(plan, query, stream.rows, item), np.bool_)
+    if not query.item.lasting:
+        return _in_time(stream, [Stay(stream.keys[i], i) for i in np.nonzero(mine)[0].tolist()])
+    timeline = Timeline.of(plan, query)
+    spans = timeline.spans(stream.rows)
+    chosen = np.nonzero(mine[spans.entered])[0]
+    found = [Stay(stream.keys[i], i) for i in spans.entered[chosen].tolist()]
+    if not query.item.varies:
+        for stay, ranks in zip(found, timeline.stay_ranks(stream.rows, spans, chosen.tolist()), strict=True):
+            stay.first, stay.best, stay.last = ranks
+    step = np.array(stream.step, np.int64)
+    for stay, left in zip(found, spans.left[chosen].tolist(), strict=True):
+        if left >= 0:
+            together = np.nonzero((spans.stream == spans.stream[left]) & (step == step[left]))[0].tolist()
+            stay.leaves = left
+            stay.instead = tuple(sorted((j for j in together if stream.change[j] == "+"), key=stream.pos.__getitem__))
+    return _in_time(stream, found)
+
+
+def _in_time(stream: Stream, found: list[Stay]) -> list[Stay]:
     return sorted(found, key=lambda s: (stream.at[s.enters], stream.step[s.enters], s.enters))
-
-
-def _of_stream(stream: Stream, key: Key, rows: Sequence[int], mine: Sequence[bool]) -> Iterator[Stay]:
-    ranked = not stream.query.item.varies and stream.query.item.lasting
-    inside: list[Any] = []
-    members: dict[Any, Any] = {}
-    open_: dict[Any, Stay] = {}
-    for _, group in groupby(rows, key=lambda i: stream.step[i]):
-        step = list(group)
-        for i in step:
-            name = stream.items[i]
-            if stream.change[i] == "-":
-                if ranked:
-                    del inside[bisect_left(inside, members.pop(name))]
-                stay = open_.pop(name, None)
-                if stay is not None:
-                    stay.leaves = i
-                    stay.instead = tuple(j for j in step if stream.change[j] == "+")
-                continue
-            if ranked:
-                members[name] = stream.ranks[i]
-                insort(inside, stream.ranks[i])
-            if mine[i]:
-                stay = Stay(key, i)
-                yield stay
-                if stream.query.item.lasting:
-                    open_[name] = stay
-        for name, stay in open_.items() if ranked else ():
-            rank = bisect_left(inside, members[name]) + 1
-            stay.first = stay.first or rank
-            stay.best, stay.last = min(stay.best or rank, rank), rank
 
 
 # Format the history of an item: moments, each with its lines of text.

@@ -13,7 +13,7 @@ from skyband.framework.console.receivers import Receivers
 from skyband.framework.observe.chosen import chosen
 from skyband.framework.observe.observers import StartedRun
 from skyband.jobs.parser import choose_spark
-from skyband.jobs.spec import SpecText
+from skyband.jobs.running.options import RunOptions
 
 if TYPE_CHECKING:
     from skyband.framework.catalogs.registrar import Registrar
@@ -23,45 +23,45 @@ if TYPE_CHECKING:
     from skyband.jobs.outcome import Outcome
 
 
-def begin(args: argparse.Namespace) -> None:
-    """Begin to record the outcome: from now on receivers of notifications hear of failures."""
+def begin(args: argparse.Namespace) -> RunOptions:
+    """Begin to record the outcome: from now on receivers of notifications hear of failures. Return the options of the run."""
     outcome: Outcome = args.recorded
     outcome.receivers = Receivers.of(os.environ, args.notify_command)
     outcome.observers = chosen(os.environ, args.metrics_port)
     outcome.begin()
     choose_spark(args)
+    return RunOptions.of(args)
 
 
-def open_job(args: argparse.Namespace, rebuild: bool = False) -> tuple[Plan, Layout]:
+def open_job(options: RunOptions, rebuild: bool = False) -> tuple[Plan, Layout]:
     """Return the plan of a command that streams rows, and the layout of its sink. SkybandError if the sink is not the job's own.
 
     ``rebuild``: see ``load_plan``.
     """
-    args.text = getattr(args, "text", None) or SpecText(args.spec, engine=args.engine)
-    plan = getattr(args, "plan", None) or args.text.plan(rebuild)
+    plan = options.plan or options.text.plan(rebuild)
     from skyband.framework.quality.rejections import demoted
     from skyband.framework.streaming.job.generations import own_sink
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.spark.log import own_log
 
-    args.lines.job = plan.job
-    args.recorded.place(plan.places, args.spec)
+    options.lines.job = plan.job
+    options.outcome.place(plan.places, options.text.path)
     own_log(plan.places)
-    plan = demoted(plan, args.demote)
+    plan = demoted(plan, options.demote)
     layout = Layout(plan.sink)
     own_sink(plan, layout)
     return plan, layout
 
 
-def with_live_queries(args: argparse.Namespace, plan: Plan) -> Plan:
+def with_live_queries(options: RunOptions, plan: Plan) -> Plan:
     """Return ``plan`` with the live queries that the job has now. For a caller that has taken the job's lock.
 
     They may be others than before the lock: another run has added queries, or an interrupted swap has been completed.
     """
     from skyband.framework.quality.rejections import demoted
 
-    present: Plan = args.text.current(plan)
-    return plan if present is plan else demoted(present, args.demote)
+    present = options.text.current(plan)
+    return plan if present is plan else demoted(present, options.demote)
 
 
 def check_libraries(plan: Plan) -> None:
@@ -112,18 +112,18 @@ def waiting_notice(lines: Lines) -> Callable[[str], None]:
     return lambda text: lines.tell("warning", "waiting", text)
 
 
-def watch_run(args: argparse.Namespace, command: str, plan: Plan, layout: Layout, continuous: bool = False) -> None:
+def watch_run(options: RunOptions, command: str, plan: Plan, layout: Layout, continuous: bool = False) -> None:
     """Have the outcome name ``plan``'s queries, and the versions of the tables now and at the end of the run; tell observers of it."""
     from skyband.framework.storage.delta_read import versions
     from skyband.framework.tables.batch_figures import newest_batch
     from skyband.framework.tables.schemas import batch_tables
 
-    outcome: Outcome = args.recorded
+    outcome = options.outcome
     tables = [t.name for t in batch_tables(plan)]
     outcome.watch(
         plan.job, [q.name for q in plan.every_query], lambda: versions(layout.root, tables), lambda: newest_batch(layout.root)
     )  # fmt: skip
-    outcome.observers.started(StartedRun(command, plan, str(layout.root), args.spec, continuous))
+    outcome.observers.started(StartedRun(command, plan, str(layout.root), options.text.path, continuous))
 
 
 def warning(lines: Lines) -> Callable[[str], None]:

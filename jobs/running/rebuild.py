@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time as clock
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
@@ -25,13 +26,12 @@ from skyband.jobs.running.opening import (
     with_live_queries,
 )
 from skyband.jobs.running.run import add_arguments, add_engine
-from skyband.jobs.running.streaming import StreamJob, engine_of, is_quick, require_engine, starting_spark
+from skyband.jobs.running.streaming import StreamJob, is_quick, starting_spark
 
 if TYPE_CHECKING:
-    from skyband.framework.console.lines import Lines
     from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.job.layout import Layout
-    from skyband.jobs.outcome import Outcome
+    from skyband.jobs.running.options import RunOptions
     from skyband.jobs.running.recorded import Recorded
 
 
@@ -68,92 +68,111 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code, as ``run`` does. Raises SkybandError SKY-E510 if the source lacks files that the job has read."""
     began = clock.monotonic()
-    begin(args)
-    plan, layout = open_job(args, rebuild=not args.added)
+    options = begin(args)
+    plan, layout = open_job(options, rebuild=not args.added)
     require_local(plan.sink, "rebuild")
     from skyband.framework.streaming.job.generations import staged
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.job.locks import one_run
     from skyband.jobs.running.recorded import recorded
 
-    require_engine(args, plan)
-    built, wait = Layout(staged(plan, layout).sink), waiting_notice(args.lines)
+    options.require_engine(plan)
+    built, wait = Layout(staged(plan, layout).sink), waiting_notice(options.lines)
     with one_run(layout, plan.job, wait):
         if args.undo or args.drop_old:
-            return _undo_or_drop(args, plan, layout)
+            return _undone(options, plan, layout) if args.undo else _dropped(options, layout)
         check_libraries(plan)
         if args.added:
-            with recorded(args, "rebuild", layout) as record:
-                return record.ended(_add_queries(args, plan, layout, record, began))
+            with recorded(options, "rebuild", layout) as record:
+                return record.ended(_add_queries(options, plan, layout, record, began))
         # A JVM left by a killed rebuild may still write there.
-        with recorded(args, "rebuild", layout, built) as record, one_run(built, plan.job, wait):
-            return record.ended(_rebuilt(args, plan, layout, built, record, began))
+        with recorded(options, "rebuild", layout, built) as record, one_run(built, plan.job, wait):
+            return record.ended(_Rebuild(options, args.partial, args.anyway, args.anew, began).run(plan, layout, built, record))
 
 
-def _undo_or_drop(args: argparse.Namespace, plan: Plan, layout: Layout) -> int:
-    from skyband.framework.streaming.job.generations import OLD, drop, undo
+def _undone(options: RunOptions, plan: Plan, layout: Layout) -> int:
+    from skyband.framework.streaming.job.generations import OLD, undo
     from skyband.framework.tables.iceberg.publishing import export_published
 
-    if args.undo:
-        undo(layout)
-        if (catalog := registrar(plan, layout, warning(args.lines))) is not None:
-            # The tables may be others: the next run compares them.
-            catalog.look_again()
-        export_published(plan, args.lines)
-        args.lines.tell("info", "swapped", f"swapped back the previous generation; the other one is in {layout.home / OLD}")
-    else:
-        size = drop(layout, OLD)
-        said = f"removed {size / 1e6:,.1f} MB" if size else "there is no earlier generation"
-        args.lines.tell("info", "removed", said, bytes=size)
+    undo(layout)
+    if (catalog := registrar(plan, layout, warning(options.lines))) is not None:
+        # The tables may be others: the next run compares them.
+        catalog.look_again()
+    export_published(plan, options.lines)
+    options.lines.tell("info", "swapped", f"swapped back the previous generation; the other one is in {layout.home / OLD}")
     return 0
 
 
-def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout, record: Recorded, began: float) -> int:
-    from skyband.framework.quality.checks import newest_checks
-    from skyband.framework.streaming.job.clocks import record as record_clocks
-    from skyband.framework.streaming.job.generations import OLD, bytes_in, drop, goes_on, staged, swap
-    from skyband.framework.streaming.job.idle import waiting
-    from skyband.framework.streaming.job.layout import NEXT
-    from skyband.framework.tables.iceberg.publishing import export_published
+def _dropped(options: RunOptions, layout: Layout) -> int:
+    from skyband.framework.streaming.job.generations import OLD, drop
 
-    lines: Lines = args.lines
-    outcome: Outcome = args.recorded
-    new = staged(plan, layout)
-    if not args.partial:
-        _check_files(layout)
-    on = not args.anew and goes_on(new, built)
-    if not on:
-        drop(layout, NEXT)
-        built.home.mkdir(parents=True)
-        record_clocks(layout, built)
-    CheckSource(plan.source, True, lines).run()
-    catalog = registrar(plan, layout, warning(lines))
-    if catalog is not None:
-        catalog.check(plan)
-    record.begin()
-    if not args.quiet:
-        how = "continuing the interrupted rebuild of" if on else "rebuilding"
-        lines.tell("info", "starting", f"{how} {summary(plan)}; its tables stay unchanged meanwhile")
-    watch_run(args, "rebuild", plan, layout)
-    swapped = False
-    try:
-        code = StreamJob(args, new, built, layout.home, began, is_quick(waiting(new.source, built)), takes_requests=False).run()
-        if code == 0 or (code in (1, 4) and args.anyway):
-            swap(layout)
-            swapped = True
-            export_published(plan, lines)
-            if catalog is not None:
-                catalog.register(plan)
-            kept = bytes_in(layout.home / OLD) / 1e6
-            lines.tell(
-                "info", "swapped", f"swapped in; the previous tables are in {layout.home / OLD} ({kept:,.1f} MB) until the next rebuild"
-            )
-        elif code in (1, 4):
-            hint = "skyband rebuild SPEC --anyway swaps it in nevertheless"
-            lines.errors([SkybandError("SKY-E511", "the new generation did not pass: the tables are unchanged", hint=hint)])
-        return code
-    finally:
-        outcome.look(lambda: newest_checks(layout.root if swapped else built.root))
+    size = drop(layout, OLD)
+    said = f"removed {size / 1e6:,.1f} MB" if size else "there is no earlier generation"
+    options.lines.tell("info", "removed", said, bytes=size)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Rebuild:
+    """Build a new generation and swap it in: ``partial``, ``anyway``, ``from_start`` (no interrupted rebuild is continued) as requested.
+
+    ``began``: when the command started.
+    """
+
+    options: RunOptions
+    partial: bool
+    anyway: bool
+    from_start: bool
+    began: float
+
+    def run(self, plan: Plan, layout: Layout, built: Layout, record: Recorded) -> int:
+        """Return the exit code of the run, as ``run`` does."""
+        from skyband.framework.quality.checks import newest_checks
+        from skyband.framework.streaming.job.clocks import record as record_clocks
+        from skyband.framework.streaming.job.generations import OLD, bytes_in, drop, goes_on, staged, swap
+        from skyband.framework.streaming.job.idle import waiting
+        from skyband.framework.streaming.job.layout import NEXT
+        from skyband.framework.tables.iceberg.publishing import export_published
+
+        lines, outcome = self.options.lines, self.options.outcome
+        new = staged(plan, layout)
+        if not self.partial:
+            _check_files(layout)
+        on = not self.from_start and goes_on(new, built)
+        if not on:
+            drop(layout, NEXT)
+            built.home.mkdir(parents=True)
+            record_clocks(layout, built)
+        CheckSource(plan.source, True, lines).run()
+        catalog = registrar(plan, layout, warning(lines))
+        if catalog is not None:
+            catalog.check(plan)
+        record.begin()
+        if not self.options.quiet:
+            how = "continuing the interrupted rebuild of" if on else "rebuilding"
+            lines.tell("info", "starting", f"{how} {summary(plan)}; its tables stay unchanged meanwhile")
+        watch_run(self.options, "rebuild", plan, layout)
+        swapped = False
+        try:
+            code = StreamJob(
+                self.options, new, built, layout.home, self.began, is_quick(waiting(new.source, built)), takes_requests=False
+            ).run()
+            if code == 0 or (code in (1, 4) and self.anyway):
+                swap(layout)
+                swapped = True
+                export_published(plan, lines)
+                if catalog is not None:
+                    catalog.register(plan)
+                kept = bytes_in(layout.home / OLD) / 1e6
+                lines.tell(
+                    "info", "swapped", f"swapped in; the previous tables are in {layout.home / OLD} ({kept:,.1f} MB) until the next rebuild"
+                )
+            elif code in (1, 4):
+                hint = "skyband rebuild SPEC --anyway swaps it in nevertheless"
+                lines.errors([SkybandError("SKY-E511", "the new generation did not pass: the tables are unchanged", hint=hint)])
+            return code
+        finally:
+            outcome.look(lambda: newest_checks(layout.root if swapped else built.root))
 
 
 def _check_files(layout: Layout) -> None:
@@ -167,7 +186,7 @@ def _check_files(layout: Layout) -> None:
         raise SkybandError("SKY-E510", said, hint=hint)
 
 
-def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded, began: float) -> int:
+def _add_queries(options: RunOptions, plan: Plan, layout: Layout, record: Recorded, began: float) -> int:
     """Backfill the added queries, swap them in, and run the job once. Return the exit code of that run.
 
     Only for a caller that holds the job's lock. A killed backfill is repeated by the next call; a killed run by the next run. Raises the
@@ -176,10 +195,10 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     from skyband.framework.quality.checks import newest_checks
     from skyband.framework.streaming.job.edits import addable
 
-    lines: Lines = args.lines
+    lines = options.lines
     job = layout.known()
-    require_engine(args, plan)
-    plan = with_live_queries(args, plan)
+    options.require_engine(plan)
+    plan = with_live_queries(options, plan)
     check_channels(plan)
     found = addable(plan, layout, job)
     CheckSource(plan.source, False).run()
@@ -187,12 +206,12 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     if catalog is not None:
         catalog.check(plan)
     record.begin()
-    watch_run(args, "rebuild", plan, layout)
+    watch_run(options, "rebuild", plan, layout)
     try:
         if found is not None:
             names = ", ".join(found.queries)
             lines.tell("info", "starting", f"backfilling {names}; the tables of job {plan.job} stay unchanged meanwhile")
-            local = engine_of(args, plan) == "local"
+            local = options.engine_of(plan) == "local"
             with ExitStack() as locks:
                 start = starting_spark(plan, layout, layout.home, locks, lambda _: None)
                 if not local:
@@ -206,6 +225,6 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
                 rows = add(start, plan, layout, job, found, local, warning(lines))
             export_published(plan, lines)
             lines.tell("info", "added", f"{names}: {counted(rows, 'row')} backfilled; swapped in", rows=rows)
-        return StreamJob(args, plan, layout, layout.home, began, found is not None, catalog=catalog).run()
+        return StreamJob(options, plan, layout, layout.home, began, found is not None, catalog=catalog).run()
     finally:
-        args.recorded.look(lambda: newest_checks(layout.root))
+        options.outcome.look(lambda: newest_checks(layout.root))

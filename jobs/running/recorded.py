@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.spark.failures import exit_code, failure
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
-from skyband.jobs.outcome import Outcome, status_of
+from skyband.jobs.outcome import status_of
 
 if TYPE_CHECKING:
     from skyband.framework.streaming.job.layout import Layout
+    from skyband.jobs.running.options import RunOptions
 
 
 class Recorded:
@@ -22,18 +22,17 @@ class Recorded:
     A record that cannot be written is reported and stops no run.
     """
 
-    def __init__(self, args: argparse.Namespace, command: str, layout: Layout, built: Layout | None) -> None:
+    def __init__(self, options: RunOptions, command: str, layout: Layout, built: Layout | None) -> None:
         from skyband.framework.streaming.job.run_records import RunRecord
 
-        self._args, self._command, self._places = args, command, (built, layout)
+        self._options, self._command, self._places = options, command, (built, layout)
         self._record = RunRecord(layout)
         self._code = 0
-        outcome: Outcome = args.recorded
-        outcome.ending = self._mark
+        options.outcome.ending = self._mark
 
     def begin(self) -> None:
         """Record that the run has begun."""
-        self._try(lambda: self._record.begin(self._command, self._args.spec))
+        self._try(lambda: self._record.begin(self._command, self._options.text.path))
 
     def ended(self, code: int) -> int:
         """Set the run's exit code to ``code`` and return it."""
@@ -61,26 +60,26 @@ class Recorded:
             what()
         except (SkybandError, OSError) as e:
             said = e.message if isinstance(e, SkybandError) else str(e)
-            self._args.lines.tell("warning", "warning", f"WARNING: this run is not recorded in table job_runs: {said}")
+            self._options.lines.tell("warning", "warning", f"WARNING: this run is not recorded in table job_runs: {said}")
 
     def _ended(self, code: int, error: SkybandError | None) -> dict[str, Any]:
         from skyband.framework.streaming.job.generations import generation_of
 
-        first = next(iter(self._args.lines.failures), error)
+        first = next(iter(self._options.lines.failures), error)
         generation = next(filter(None, (generation_of(place.home) for place in self._places if place)), None)
         return {
             "status": status_of(code), "exit_code": code, "error_code": first.code if first else None, "generation": generation,
-            **self._args.recorded.figures(),
+            **self._options.outcome.figures(),
         }  # fmt: skip
 
 
 @contextmanager
-def recorded(args: argparse.Namespace, command: str, layout: Layout, built: Layout | None = None) -> Iterator[Recorded]:
+def recorded(options: RunOptions, command: str, layout: Layout, built: Layout | None = None) -> Iterator[Recorded]:
     """Record the run inside the context (see ``Recorded``). Only for a caller that holds the job's lock.
 
     The first run of a job is recorded from its ``begin`` on: until its checks have passed, nothing is written.
     """
-    run = Recorded(args, command, layout, built)
+    run = Recorded(options, command, layout, built)
     if layout.file.exists():
         run.begin()
     try:

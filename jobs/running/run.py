@@ -15,6 +15,7 @@ from skyband.jobs.running import alerting, opening, streaming
 
 if TYPE_CHECKING:
     from skyband.jobs.outcome import Outcome
+    from skyband.jobs.running.options import RunOptions
 
 EXIT_CODES = (
     "0 done, 1 a critical quality check failed (all is written, nothing published), 2 a mistake in the spec or the "
@@ -88,19 +89,23 @@ def parse_arguments(words: Sequence[str], lines: Lines, outcome: Outcome, alone:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the stages of a run, in their order; ``Runner.run`` lists those of the stream.
+    """Return the exit code of ``stream``."""
+    return stream(opening.begin(args), getattr(args, "alone", False))
+
+
+def stream(options: RunOptions, alone: bool = False) -> int:
+    """Run the stages of a run, in their order; ``Runner.run`` lists those of the stream. ``alone``: the process does nothing else.
 
     Return 0 if all went well, 1 if a critical check failed, 4 if too many rows were rejected, 130, 143 or 129 if a signal stopped it.
     Raise SkybandError for everything that the user can fix.
     """
     began = clock.monotonic()
-    lines: Lines = args.lines
-    opening.begin(args)
-    if not args.quiet:
-        lines.say(f"starting {args.spec}")
-    if getattr(args, "alone", False):
+    lines, outcome = options.lines, options.outcome
+    if not options.quiet:
+        lines.say(f"starting {options.text.path}")
+    if alone:
         lean_arrow()
-    plan, layout = opening.open_job(args)
+    plan, layout = opening.open_job(options)
     opening.check_libraries(plan)
     alerting.check_channels(plan)
     from skyband.framework.quality.checks import newest_checks
@@ -111,38 +116,37 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.streaming.job.sent import all_sent
     from skyband.jobs.running.recorded import recorded
 
-    outcome: Outcome = args.recorded
-    if not args.quiet:
+    if not options.quiet:
         lines.tell("info", "starting", opening.summary(plan))
         opening.report_former_rules(plan, lines)
 
     # Check all that can be checked before Spark starts, so that mistakes are reported at once.
-    streaming.require_engine(args, plan)
-    with one_run(layout, plan.job, opening.waiting_notice(lines)), recorded(args, "run", layout) as record:
-        plan = opening.with_live_queries(args, plan)
+    options.require_engine(plan)
+    with one_run(layout, plan.job, opening.waiting_notice(lines)), recorded(options, "run", layout) as record:
+        plan = opening.with_live_queries(options, plan)
         catalog = opening.registrar(plan, layout, opening.warning(lines))
         job = fitting_job(plan, layout)
-        streaming.require_engine(args, plan)
+        options.require_engine(plan)
         opening.CheckSource(plan.source, job is None, lines).run()
         if catalog is not None:
             catalog.check(plan)
         record.begin()
-        once = streaming.runs_once(args, plan)
-        opening.watch_run(args, "run", plan, layout, continuous=not once)
+        once = options.runs_once(plan)
+        opening.watch_run(options, "run", plan, layout, continuous=not once)
         try:
             unread = waiting(plan.source, layout) if once else None
             changes = reshaped(plan, job, layout) if job is not None else []
             requests = job is not None and waiting_requests(layout, job.live.taken)
-            idle = unread == [] and not (changes or args.rebuild_results or requests)
+            idle = unread == [] and not (changes or options.rebuild_results or requests)
             by_spark = catalog is not None and catalog.needs_spark(plan)
-            idle = idle and not by_spark and job is not None and at_rest(layout, job, args.finish) and all_sent(plan, layout, job)
+            idle = idle and not by_spark and job is not None and at_rest(layout, job, options.finish) and all_sent(plan, layout, job)
             if job is not None and idle and not alerting.needs_spark(plan, layout, job):
-                code = streaming.RunIdle(args, plan, layout, job, began, catalog).run()
+                code = streaming.RunIdle(options, plan, layout, job, began, catalog).run()
                 alerting.send_waiting(plan, layout, job, lines)
             else:
-                for text in changes if not args.quiet else ():
+                for text in changes if not options.quiet else ():
                     lines.tell("info", "reshaping", text)
-                code = streaming.StreamJob(args, plan, layout, layout.home, began, streaming.is_quick(unread), catalog=catalog).run()
+                code = streaming.StreamJob(options, plan, layout, layout.home, began, streaming.is_quick(unread), catalog=catalog).run()
             return record.ended(code)
         finally:
             outcome.look(lambda: newest_checks(layout.root))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import threading
@@ -24,38 +23,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from skyband.framework.catalogs.registrar import Registrar
-    from skyband.framework.console.lines import Lines
     from skyband.framework.plan.live import Live
-    from skyband.framework.plan.model import EngineName, Plan
+    from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.job.consistency import Found
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.progress import Progress
     from skyband.framework.streaming.run.runner import RunsBatches
     from skyband.framework.tables.writing.sink import Sink
-    from skyband.jobs.outcome import Outcome
+    from skyband.jobs.running.options import RunOptions
 
 QUICK_BYTES: Final = 64 << 20
 """A run with less to read ends before the JVM's second compiler pays off."""
-
-
-def runs_once(args: argparse.Namespace, plan: Plan) -> bool:
-    """Return whether the command ends when it has read the present input."""
-    return args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
-
-
-def engine_of(args: argparse.Namespace, plan: Plan) -> EngineName:
-    """Return the engine that runs the job: that of the command, else that of the spec."""
-    named: EngineName | None = args.engine
-    return named or plan.engine
-
-
-def require_engine(args: argparse.Namespace, plan: Plan) -> None:
-    """Raise SkybandError SKY-E137 if the engine of the run cannot run the job."""
-    from skyband.framework.plan.engine import require_local_engine
-
-    if engine_of(args, plan) == "local":
-        require_local_engine(plan)
 
 
 def is_quick(files: Sequence[str] | None) -> bool:
@@ -104,7 +83,7 @@ def starting_spark(
 class RunIdle:
     """The run of a job that has nothing to do: make the same checks as every run, without Spark. ``began``: when the command started."""
 
-    args: argparse.Namespace
+    options: RunOptions
     plan: Plan
     layout: Layout
     job: JobFile
@@ -124,8 +103,8 @@ class RunIdle:
         from skyband.framework.tables.writing.factory import writer_for
         from skyband.framework.tables.writing.sink import Sink
 
-        lines: Lines = self.args.lines
-        progress = Progress(lines, self.args.quiet, self.plan, self.began)
+        lines = self.options.lines
+        progress = Progress(lines, self.options.quiet, self.plan, self.began)
         tables = check(self.plan, self.layout, self.job)
         job = self.layout.renew(self.plan, self.job)
         if not job.spark_keeps:
@@ -152,7 +131,7 @@ class StreamJob:
     takes requests for live queries. ``catalog``: where the tables are registered.
     """
 
-    args: argparse.Namespace
+    options: RunOptions
     plan: Plan
     layout: Layout
     home: Location
@@ -166,9 +145,8 @@ class StreamJob:
         from skyband.framework.quality.checks import newest_checks
         from skyband.framework.streaming.run.progress import Progress
 
-        args, plan, layout = self.args, self.plan, self.layout
-        lines: Lines = args.lines
-        outcome: Outcome = args.recorded
+        options, plan, layout = self.options, self.plan, self.layout
+        lines, outcome = options.lines, options.outcome
 
         def report_batch(batch: Batch) -> None:
             rows = {"in": batch.get(ROWS_IN), "filtered": batch.get(FILTERED), "accepted": batch.get(ACCEPTED)}
@@ -181,14 +159,15 @@ class StreamJob:
             progress.phase(text)
             outcome.observers.phase(text)
 
-        progress = Progress(lines, args.quiet, plan, self.began)
+        progress = Progress(lines, options.quiet, plan, self.began)
         tables: list[Found] = []
         locks = ExitStack()
-        engine = self._local(phase, locks) if engine_of(args, plan) == "local" else self._spark(progress, phase, tables)
+        engine = self._local(phase, locks) if options.engine_of(plan) == "local" else self._spark(progress, phase, tables)
         from skyband.framework.quality import unusable
         from skyband.framework.quality.gate import Gate
         from skyband.framework.quality.rejections import demoted, report, report_warned
         from skyband.framework.sources.files.progress import FileProgress
+        from skyband.framework.streaming.run.context import Texts
         from skyband.framework.streaming.run.runner import Runner
 
         failpoint("engine.started")
@@ -206,19 +185,19 @@ class StreamJob:
                 lines.errors(outcome.notify(None, tuple(lines.failures)))
 
         def replan(live: Live) -> Plan:
-            return demoted(args.text.with_live(live), args.demote)
+            return demoted(options.text.with_live(live), options.demote)
 
         def tell(text: str) -> None:
             lines.tell("info", "queries", text)
 
         runner = Runner(
-            engine, plan, engine.writer(plan.sink), report_batch, warn=warning(lines), phase=phase, gate=gate_between_batches, tell=tell,
+            engine, plan, engine.writer(plan.sink), report_batch, Texts(warning(lines), phase, tell), gate_between_batches,
             replan=replan if self.takes_requests else None,
             opened=self.catalog.register if self.catalog is not None else lambda _: None,
         )  # fmt: skip
         with locks:
             finished = runner.run(
-                once=runs_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(tables), None)
+                once=options.runs_once(plan), finish=options.finish, rebuild=options.rebuild_results, found=next(iter(tables), None)
             )
         progress.close()
         plan = gate.plan = finished.sink.plan
@@ -249,10 +228,10 @@ class StreamJob:
         from skyband.framework.streaming.spark.session import get_session
         from skyband.framework.streaming.spark.worker_pools import SOON_OVER
 
-        args, plan = self.args, self.plan
+        plan = self.plan
         phase("starting Spark")
         progress.show()
-        brief = self.quick or (runs_once(args, plan) and _only_moves_blocks(plan))
+        brief = self.quick or (self.options.runs_once(plan) and _only_moves_blocks(plan))
         checking = threading.Thread(target=lambda: tables.extend(check_ahead(plan, self.layout)), name="check ahead", daemon=True)
 
         def while_the_jvm_starts() -> None:

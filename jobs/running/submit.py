@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings.spark import spark_settings
-from skyband.jobs.parser import help_page
+from skyband.jobs.parser import choose_spark, help_page
 from skyband.jobs.running import run as run_job
 from skyband.jobs.running.opening import begin
-from skyband.jobs.spec import SpecText
 
 _PYTHON, _ARCHIVES = "spark.pyspark.python", "spark.archives"
 
@@ -33,9 +33,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code, as ``run`` does. Raises SkybandError SKY-E611 without a cluster, and the errors of ``packed``."""
     # Notify receivers of failures before the run, too.
-    begin(args)
-    args.text = SpecText(args.spec, engine=args.engine)
-    args.plan = args.text.plan()
+    options = begin(args)
+    options = replace(options, plan=options.text.plan())
     settings = spark_settings()
     if settings.local:
         raise SkybandError(
@@ -50,9 +49,10 @@ def run(args: argparse.Namespace) -> int:
     network(settings.master)
 
     def say(text: str) -> None:
-        if not args.quiet:
-            args.lines.tell("info", "packing", text)
+        if not options.quiet:
+            options.lines.tell("info", "packing", text)
 
     archives = [a for a in (settings.conf.get(_ARCHIVES), packed(say)) if a]
     args.conf = [*args.conf, f"{_ARCHIVES}={','.join(archives)}", f"{_PYTHON}=./{ENVIRONMENT}/bin/python"]
-    return run_job.run(args)
+    choose_spark(args)
+    return run_job.stream(options, getattr(args, "alone", False))

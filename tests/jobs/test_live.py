@@ -19,7 +19,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, fitting_job
 from skyband.framework.streaming.job.live_requests import AHEAD, Request, any_waiting, now, peek, put, waiting
-from skyband.framework.streaming.run.context import OpenedJob, RunContext
+from skyband.framework.streaming.run.context import OpenedJob, RunContext, Texts
 from skyband.framework.streaming.run.live_queries import LiveQueries
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
@@ -61,11 +61,8 @@ class Made:
             self.layout,
             writer,
             lambda _: None,
-            60.0,
-            self.warned.append,
+            Texts(self.warned.append, tell=self.told.append),
             lambda _: None,
-            lambda _: None,
-            tell=self.told.append,
         )
         live = LiveQueries(context, text.with_live)
         new = live.take(OpenedJob(plan, job, Sink(plan, writer, job.generation), False))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.why.source import rows_of
+from skyband.framework.why.source import passing, read_parts
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
 from tests.framework.verify import small
@@ -20,7 +20,8 @@ def test_rows_are_read_again_as_a_run_has_taken_them(tmp_path: Path) -> None:
     for n in (0, 1):
         write_file(tmp_path, f"{n}.csv", rows[n::2], n)
     plan = load_plan(str(write_spec(tmp_path, queries=QUERIES, scoring=SCORING)))
-    found = rows_of(plan, [f"{tmp_path}/in/{n}.csv" for n in (0, 1)], {})
+    read = read_parts(plan, [([f"{tmp_path}/in/{n}.csv" for n in (0, 1)], {})])
+    found = None if read is None else passing(plan, read)
     assert found is not None
     expected = small._rows(plan, rows).select(found.column_names)
     assert found.sort_by("id").to_pylist() == expected.sort_by("id").to_pylist()
@@ -29,7 +30,7 @@ def test_rows_are_read_again_as_a_run_has_taken_them(tmp_path: Path) -> None:
 def test_rows_that_the_engine_may_read_otherwise_are_left_to_it(tmp_path: Path) -> None:
     write_file(tmp_path, "0.csv", [[1, "2020-01-01 00:00 Europe/Berlin", "p", 1, 1, "a"]], 0)
     plan = load_plan(str(write_spec(tmp_path, queries=QUERIES, scoring=SCORING)))
-    assert rows_of(plan, [f"{tmp_path}/in/0.csv"], {}) is None
+    assert read_parts(plan, [([f"{tmp_path}/in/0.csv"], {})]) is None
 
 
 def test_what_cannot_be_asked_is_told_before_tables_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

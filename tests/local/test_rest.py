@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from skyband.framework.streaming.job.idle import at_rest, waiting
 from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.run.context import Texts
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs import cli
@@ -32,7 +33,7 @@ def test_files_that_come_while_the_end_is_declared_are_not_at_rest(tmp_path: Pat
         if text.startswith("finishing"):
             write_file(tmp_path, "1.csv", rows[40:], at=10)
 
-    Runner(local_engine(), plan, writer_for(plan.sink), lambda _: None, phase=arrives).run(once=True, finish=True)
+    Runner(local_engine(), plan, writer_for(plan.sink), lambda _: None, Texts(phase=arrives)).run(once=True, finish=True)
     job = layout.known()
     assert waiting(plan.source, layout) == []
     assert at_rest(layout, job, finish=False) and not at_rest(layout, job, finish=True)

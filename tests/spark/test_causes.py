@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import SparkSession
 
-from skyband.framework.streaming.spark.failures import system_failure_error
+from skyband.framework.spark_adapter.failures import system_failure_error
 
 pytestmark = pytest.mark.spark
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from skyband.framework.spark_adapter.failures import log_file
 from skyband.framework.streaming.spark import log as spark_log
 from skyband.jobs import cli
 from tests.spark.jobs import START, table
@@ -97,5 +98,5 @@ def test_no_value_of_the_environment_is_stored_or_printed(spark, tmp_path: Path,
     spark._jvm.java.lang.System.err.println(f"cannot read {VALUES['PLACE']}\x1b")
     reader = next(t for t in threading.enumerate() if isinstance(t, spark_log._Pump) and not t.ended)
     reader.drain()
-    log = spark_log.log_file()
+    log = log_file()
     assert log is not None and "cannot read ${PLACE}\\u001b\n" in log.read_text() and told(log.read_bytes()) == []

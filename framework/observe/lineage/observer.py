@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
@@ -35,9 +35,8 @@ from skyband.framework.observe.lineage.facets import (
 )
 from skyband.framework.observe.lineage.table_columns import InputTable, TableLineage, input_tables, output_name, table_lineage
 from skyband.framework.observe.observers import Observer, StartedRun
-from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location, location
-from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Whole, read_record
+from skyband.framework.storage.records import STRICT, Count, Record, Whole
 from skyband.framework.storage.sinks import HOME
 from skyband.framework.streaming.job.run_records import spec_hash
 from skyband.framework.tables.batch_figures import BEGINNING, batch_figures
@@ -83,7 +82,7 @@ class _AnnouncedFile:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
 
-_MODEL: Final = TypeAdapter(_AnnouncedFile)
+_ANNOUNCED: Final = Record[_AnnouncedFile](_AnnouncedFile)
 
 
 def announced_to(home: Location, receiver: str) -> Announced | None:
@@ -95,14 +94,12 @@ def record_announced(home: Location, receiver: str, covered: Announced) -> None:
     """Record that ``receiver`` has taken an event; durable when this returns. Raises OSError."""
     known = {name: found for name, found in _read(home).items() if name != receiver}
     kept = dict([*known.items()][1 - MOST_RECEIVERS :])
-    durable.replace(home / FILE, _MODEL.dump_json(_AnnouncedFile({**kept, receiver: covered}), indent=1))
+    _ANNOUNCED.write(home / FILE, _AnnouncedFile({**kept, receiver: covered}))
 
 
 def _read(home: Location) -> dict[str, Announced]:
-    with suppress(InvalidRecord):
-        found = read_record(home / FILE, _MODEL)
-        return {} if found is None else found.receivers
-    return {}
+    found = _ANNOUNCED.known(home / FILE)
+    return {} if found is None else found.receivers
 
 
 # The events of one run: its start, its progress and its end, which covers all that is new since the last event of a run that succeeded.

@@ -5,14 +5,15 @@ The file is replaced in one step and durable before anything depends on it, so t
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import AGAIN
-from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location
+
+if TYPE_CHECKING:
+    from skyband.framework.storage.records import Record
 
 LEDGER: Final = "files.json"
 
@@ -42,18 +43,19 @@ class Ledger:
     @classmethod
     def load(cls, home: Location, number: int = 0) -> Ledger:
         """Return the ledger of a job's source ``number``, empty if it has none. Raises SkybandError SKY-E303 if it cannot be read."""
-        # Tasks' workers import this module, and need no models.
-        from skyband.framework.storage import records
-
         path = home / ledger_name(number)
-        try:
-            kept = records.read_record(path, records.ledger_model())
-        except records.InvalidRecord as e:
-            said = f"{path} cannot be read: {e}. It says which source files are set aside"
-            raise SkybandError("SKY-E303", said, hint=f"restore it from a backup, or {AGAIN}") from e
+        kept = _record().need(path)
         return cls(path) if kept is None else cls(path, {u: SetAside(**a) for u, a in kept["aside"].items()}, dict(kept["read_as"]))
 
     def save(self) -> None:
         """Replace the file in one step; it is on disk when this returns."""
-        text = json.dumps({"aside": {u: asdict(a) for u, a in self.aside.items()}, "read_as": self.read_as}, indent=1, sort_keys=True)
-        durable.replace(self.path, text)
+        _record().write(self.path, {"aside": {u: asdict(a) for u, a in self.aside.items()}, "read_as": self.read_as})
+
+
+@cache
+def _record() -> Record[Any]:
+    # Tasks' workers import this module, and need no models.
+    from skyband.framework.storage.records import LedgerFile, Record
+
+    said = "{path} cannot be read: {why}. It says which source files are set aside"
+    return Record(LedgerFile, said, f"restore it from a backup, or {AGAIN}", sort=True)

@@ -69,14 +69,18 @@ def _refill_slots(d1: I64, d2: I64, known: int, slots: I64) -> None:
 
 @jit
 def _accept(
-    key: I64, time: I64, h1: I64, h2: I64, operation: I8, on_duplicate: int, next_seq: I64, count: int, micros: int, table: I64,
-    seq: I64, target: I64,
+    key: I64, time: I64, hashes: tuple[I64, I64], operation: I8, on_duplicate: int, next_seq: I64, window: tuple[int, int], table: I64,
+    numbers: tuple[I64, I64],
 ) -> int:  # fmt: skip
-    """Rows in canonical order: seq[i] = the row's number, or -1 if an alive object keeps its id. Returns the table's new entries.
+    """Number rows in canonical order. Returns the table's new entries.
 
-    target[i] = the number of the object that the row deletes or replaces. A deletion takes no number; without an object its target is -1.
-    ``operation`` has shape (0,) if every row inserts.
+    ``numbers``: (seq, target). seq[i] = the row's number, or -1 if an alive object keeps its id; target[i] = the number of the object that
+    the row deletes or replaces. A deletion takes no number; without an object its target is -1. ``operation`` has shape (0,) if every row
+    inserts. ``window``: rows and microseconds, 0 for no bound.
     """
+    h1, h2 = hashes
+    count, micros = window
+    seq, target = numbers
     mask = len(table) - 1
     new = 0
     for i in range(len(key)):
@@ -253,8 +257,8 @@ class Ids:
             self._reserve(keys, len(key[part]), int(time[part.start]) if single else until)
             self.used += int(
                 _accept(
-                    key[part], time[part], h1[part], h2[part], operation[part], on_duplicate, keys.next_seq,
-                    self.window.count or 0, self.window.micros or 0, self.table, seq[part], target[part],
+                    key[part], time[part], (h1[part], h2[part]), operation[part], on_duplicate, keys.next_seq,
+                    (self.window.count or 0, self.window.micros or 0), self.table, (seq[part], target[part]),
                 )
             )  # fmt: skip
         return seq, target

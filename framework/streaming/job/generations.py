@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.failpoints import failpoint
@@ -33,7 +33,7 @@ from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import AGAIN, local_path, source_numbers, taken
 from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location, is_object, require_local
-from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, Name, read_record
+from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, Name, Record
 from skyband.framework.storage.sinks import HOME, SWAP_JOURNAL, entries_below, half_swapped, reject_links
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.consistency import check
@@ -69,6 +69,10 @@ class Journal:
     away: Annotated[Literal["old", "gone"], Field(alias="to")] = "old"
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
+    def plain(self) -> dict[str, Any]:
+        """Return the content of the file."""
+        return {"from": self.source, "out": self.leaving, "in": self.coming, "to": self.away}
+
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
@@ -87,8 +91,13 @@ class _JobFields:
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
-_JOURNAL: Final = TypeAdapter(Journal)
-_JOB_FIELDS: Final = TypeAdapter(_JobFields)
+_JOURNAL: Final = Record[Any](
+    Journal,
+    "{path} is no journal of a swap: {why}",
+    f"if something else has put it there, remove {{path}}; if not, restore the whole sink from one backup, or {AGAIN}",
+    indent=None,
+)
+_JOB_FIELDS: Final = Record[_JobFields](_JobFields)
 _BUILT: Final = f"/_skyband/{NEXT}/_skyband/".encode()
 
 
@@ -144,10 +153,7 @@ def _named(home: Location) -> set[str]:
 
 def _said(home: Location) -> _JobFields:
     """What the job file says, of whatever version; nothing if there is none that can be read."""
-    try:
-        return read_record(home / "job.json", _JOB_FIELDS) or _JobFields()
-    except InvalidRecord:
-        return _JobFields()
+    return _JOB_FIELDS.known(home / "job.json") or _JobFields()
 
 
 def bytes_in(directory: Location) -> int:
@@ -219,7 +225,7 @@ def _move(layout: Layout, journal: Journal) -> None:
             raise SkybandError("SKY-E202", f"{layout.root / name} is in the way of a table", hint="move it, then run this again")
     with raising_system_failures(layout.home):
         _remove(home / journal.away)
-        durable.replace(home / SWAP_JOURNAL, _JOURNAL.dump_json(journal, by_alias=True))
+        _JOURNAL.write(home / SWAP_JOURNAL, journal.plain())
         _carry_out(layout, journal)
 
 
@@ -244,7 +250,7 @@ def _checked(layout: Layout) -> Journal:
     """The journal in the sink, if a swap can have written it."""
     file = layout.home / SWAP_JOURNAL
     try:
-        journal = read_record(file, _JOURNAL)
+        journal: Journal | None = _JOURNAL.read(file)
         if journal is None:
             raise InvalidRecord("it has gone")
         if (journal.source == ADDED) != (journal.away == GONE):
@@ -260,8 +266,7 @@ def _checked(layout: Layout) -> Journal:
             if lost:
                 raise InvalidRecord(f"{lost[0]!r} is not there")
     except InvalidRecord as e:
-        hint = f"if something else has put it there, remove {file}; if not, restore the whole sink from one backup, or {AGAIN}"
-        raise SkybandError("SKY-E303", f"{file} is no journal of a swap: {e}", hint=hint) from e
+        raise _JOURNAL.error(file, e) from e
     # The notes that prove it are moved after the last table.
     owner = Owner(layout.root)
     for name in journal.leaving[0]:

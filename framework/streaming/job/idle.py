@@ -6,19 +6,31 @@ note is valid as long as that batch is the checkpoint's last one and no other ha
 
 from __future__ import annotations
 
-import json
 import os
-from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
-from skyband.framework.base.plain_json import mapping
+from pydantic import ConfigDict
+
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.listing import listing, root_of
 from skyband.framework.sources.logs import last_batch, local_path, taken
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import WatermarkCaps
-from skyband.framework.storage import durable
+from skyband.framework.storage.records import STRICT, Record, Whole
 from skyband.framework.streaming.job.layout import JobFile, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    generation: str
+    batch: Whole
+    finished: bool
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+
+_REST: Final = Record[_Rest](_Rest, indent=None)
 
 
 def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
@@ -27,7 +39,7 @@ def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
     ``finished``: the input has been declared complete after the newest row. Does nothing before the first batch.
     """
     if batch >= 0 and not _noted(layout, job, batch, finished):
-        durable.replace(layout.rest, json.dumps({"generation": job.generation, "batch": batch, "finished": finished}))
+        _REST.write(layout.rest, _Rest(job.generation, batch, finished))
 
 
 def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
@@ -56,7 +68,5 @@ def waiting(source: SourceNode, layout: Layout) -> list[str] | None:
 
 
 def _noted(layout: Layout, job: JobFile, batch: int, finished: bool) -> bool:
-    with suppress(OSError, ValueError, AttributeError):
-        said = mapping(layout.rest.read_text())
-        return (said.get("generation"), said.get("batch")) == (job.generation, batch) and said.get("finished") in (True, finished)
-    return False
+    said = _REST.known(layout.rest)
+    return said is not None and (said.generation, said.batch) == (job.generation, batch) and said.finished in (True, finished)

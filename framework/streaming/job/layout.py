@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import uuid
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.system_failures import raising_system_failures
@@ -21,16 +20,15 @@ from skyband.framework.sources.files.ledger import ledger_name
 from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
 from skyband.framework.sources.watermark_caps import DROP
-from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location, is_object, location, overlap, remove_tree, require_local
 from skyband.framework.storage.records import (
     STRICT,
     TOLERANT,
     InvalidRecord,
     Name,
+    Record,
     Text,
     Whole,
-    parse_record,
     read_regular_file,
 )
 from skyband.framework.streaming.bucket.bucket_states import NewStates, parsed
@@ -133,8 +131,8 @@ class _Edition:
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
-_JOB_FILE: Final = TypeAdapter(JobFile)
-_EDITION: Final = TypeAdapter(_Edition)
+_JOB_FILE: Final = Record[JobFile](JobFile, "the job file {path} cannot be read: {why}", f"restore it, or {AGAIN}", sort=True)
+_EDITION: Final = Record[_Edition](_Edition)
 
 
 class Layout:
@@ -161,16 +159,16 @@ class Layout:
         """
         try:
             text = read_regular_file(self.file)
-            edition = parse_record(text, _EDITION)
+            edition = _EDITION.parse(text)
             if edition.names < NAMES_EDITION and edition.generation is not None:
                 raise _of_before(self.root)
             if edition.version > VERSION:
                 raise _of_later(self.file, edition.version)
-            return parse_record(migrated(text, edition.version), _JOB_FILE)
+            return _JOB_FILE.parse(migrated(text, edition.version))
         except FileNotFoundError:
             return None
         except InvalidRecord as e:
-            raise SkybandError("SKY-E303", f"the job file {self.file} cannot be read: {e}", hint=f"restore it, or {AGAIN}") from e
+            raise _JOB_FILE.error(self.file, e) from e
 
     def known(self) -> JobFile:
         """Return the job file of a job that has run. Raise SkybandError SKY-E402 before the first run."""
@@ -209,7 +207,9 @@ class Layout:
 
     def save(self, job: JobFile) -> None:
         """Write the job file atomically."""
-        _replace(self.file, json.dumps(asdict(job), indent=1, sort_keys=True))
+        self.home.mkdir(parents=True, exist_ok=True)
+        with raising_system_failures(self.file):
+            _JOB_FILE.write(self.file, job)
 
     def order_finish(self, at_iso: str, frontier: int) -> None:
         """Put the far-dated row of a finish into the control source; a second call with the same F changes nothing."""
@@ -418,9 +418,3 @@ def _of_later(file: Location, version: int) -> SkybandError:
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:
     return SkybandError("SKY-E303", f"{layout.root} holds {what}", hint=f"{first}, or {AGAIN}")
-
-
-def _replace(path: Location, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with raising_system_failures(path):
-        durable.replace(path, text)

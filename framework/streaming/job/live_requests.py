@@ -7,25 +7,24 @@ names that no request has, files that cannot be read, directories. Does not impo
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.plan.live import MOST, MOST_TEXT, LiveQuery, Start, need_name, need_size
 from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location, is_object, require_local
-from skyband.framework.storage.records import STRICT, InvalidRecord, Text, read_record
+from skyband.framework.storage.records import STRICT, Record, Text
 from skyband.framework.streaming.job.layout import Layout
 
 _REFUSED: Final = ".refused.json"
@@ -64,7 +63,7 @@ class Request:
         return LiveQuery(self.name, self.text, self.start, self.at)
 
 
-_MODEL: Final = TypeAdapter(Request)
+_REQUEST: Final = Record[Request](Request, indent=None)
 T = TypeVar("T", bound=Location)
 
 
@@ -99,7 +98,7 @@ def _put(layout: Layout, directory: Path, request: Request, taken: int) -> int:
         made, handle = durable.create_temporary(path)
         try:
             with open(handle, "wb") as out:
-                out.write(json.dumps(asdict(replace(request, number=mine))).encode())
+                out.write(_REQUEST.text(replace(request, number=mine)).encode())
                 out.flush()
                 os.fsync(out.fileno())
             os.link(made, path)
@@ -147,7 +146,7 @@ def refuse(layout: Layout, request: Request, error: SkybandError) -> None:
     """Note that the job could not do it, and why. Raises SkybandError SKY-E203 if that cannot be written."""
     why = replace(request, refused=f"{error.code} {error.message}"[:10_000], text="")
     with _named_errors(layout, "written"):
-        durable.replace(_note(layout.requests, request.number), json.dumps(asdict(why)))
+        _REQUEST.write(_note(layout.requests, request.number), why)
         (layout.requests / f"{request.number}.json").unlink(missing_ok=True)
 
 
@@ -185,8 +184,8 @@ def _note(directory: T, number: int) -> T:
 def _read(path: Location) -> Request | None:
     """Return the request, or the note of a refusal, None if the file is none of the kind that its name says."""
     try:
-        found = read_record(path, _MODEL)
-    except (InvalidRecord, ValueError):
+        found = _REQUEST.read(path)
+    except ValueError:
         return None
     if found is None or bool(found.refused) != path.name.endswith(_REFUSED):
         return None

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ConfigDict, StringConstraints, TypeAdapter
+from pydantic import ConfigDict, StringConstraints
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
@@ -30,7 +29,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location, is_object
-from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Whole, read_record, read_regular_file
+from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Record, Whole, read_regular_file
 from skyband.framework.storage.sinks import unsupported_entry
 from skyband.framework.streaming.job.layout import Layout
 
@@ -55,7 +54,12 @@ class _File:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
 
-_FILE: Final = TypeAdapter(_File)
+_VERSIONS: Final = Record[_File](
+    _File,
+    "{path}, which keeps the look-up tables that batches have used, cannot be used: {why}",
+    f"restore it from a backup, or {AGAIN}",
+    sort=True,
+)
 
 
 class LookupVersions:
@@ -70,17 +74,14 @@ class LookupVersions:
         """Return the versions in the order of their batches; none before the first run."""
         if not is_object(self.home) and self.home.is_symlink():
             raise unsupported_entry(self.home)
-        try:
-            found = read_record(self.file, _FILE)
-        except InvalidRecord as e:
-            raise self._damaged(self.file, str(e)) from e
+        found = _VERSIONS.need(self.file)
         return [] if found is None else found.versions
 
     def known(self) -> list[Version]:
         """Return the versions of a job that has planned a batch."""
         found = self.load()
         if not found:
-            raise self._damaged(self.file, "it is gone")
+            raise _VERSIONS.error(self.file, "it is gone")
         return found
 
     def tables(self, version: Version) -> Tables:
@@ -106,7 +107,7 @@ class LookupVersions:
             if not versions or versions[-1].tables != made:
                 versions.append(Version(planned + 1, offset(checkpoint, planned), made))
             versions = self._needed(versions)
-            durable.replace(self.file, json.dumps({"versions": [asdict(v) for v in versions]}, indent=1, sort_keys=True))
+            _VERSIONS.write(self.file, _File(versions))
             failpoint("lookups.pinned")
             self._clean({of for v in versions for of in v.tables.values()})
         return found
@@ -136,20 +137,20 @@ class LookupVersions:
 
     def _read(self, name: str | None, to: pa.Schema) -> pa.Table:
         if name is None:
-            raise self._damaged(self.file, "it lacks a look-up of the spec")
+            raise _VERSIONS.error(self.file, "it lacks a look-up of the spec")
         path = self.home / f"{name}.parquet"
         try:
             data = read_regular_file(path)
         except FileNotFoundError as e:
-            raise self._damaged(path, "it is gone") from e
+            raise _VERSIONS.error(path, "it is gone") from e
         except InvalidRecord as e:
-            raise self._damaged(path, str(e)) from e
+            raise _VERSIONS.error(path, str(e)) from e
         if hashlib.sha256(data).hexdigest() != name:
-            raise self._damaged(path, "its content has changed")
+            raise _VERSIONS.error(path, "its content has changed")
         try:
             return pq.read_table(io.BytesIO(data)).cast(to)
         except (pa.ArrowException, ValueError, OSError) as e:
-            raise self._damaged(path, "it does not hold the columns that rows take from the table") from e
+            raise _VERSIONS.error(path, "it does not hold the columns that rows take from the table") from e
 
     def _clean(self, used: set[str]) -> None:
         """Remove tables that no version names. A file is one of this class only if its name is the hash of its content."""
@@ -157,10 +158,6 @@ class LookupVersions:
             name = _SNAPSHOT.fullmatch(path.name)
             if name is not None and name[1] not in used and _holds(path, name[1]):
                 path.unlink()
-
-    def _damaged(self, path: Location, what: str) -> SkybandError:
-        said = f"{path}, which keeps the look-up tables that batches have used, cannot be used: {what}"
-        return SkybandError("SKY-E303", said, hint=f"restore it from a backup, or {AGAIN}")
 
 
 def version_of(versions: Sequence[Version], number: int) -> int:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 
 from skyband.framework.base.plain_json import mapping
-from skyband.framework.storage.records import STRICT, TOLERANT, Count, Name, parse_record
+from skyband.framework.storage.records import STRICT, TOLERANT, Count, Name, Record
 
 VERSION: Final = 2
 """The version of job files that this version of Skyband writes."""
@@ -43,8 +43,10 @@ class Before:
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
-_BEFORE: Final = TypeAdapter(Before)
-_SHARDS: Final = TypeAdapter(Annotated[list[Annotated[int, Field(ge=1, le=1_000_000, strict=True)]], Field(min_length=2, max_length=2)])
+_BEFORE: Final = Record[Before](Before)
+_SHARDS: Final = Record[list[int]](
+    Annotated[list[Annotated[int, Field(ge=1, le=1_000_000, strict=True)]], Field(min_length=2, max_length=2)]
+)
 """[Shards of every bucket, tasks among which they were spread]."""
 Fields = dict[str, Any]
 """Holds a job file as JSON."""
@@ -52,11 +54,11 @@ Fields = dict[str, Any]
 
 def _to_2(text: bytes) -> Fields:
     """States of buckets are files of the sink alone, no batch is made to load others, and shards are spread among no tasks of their own."""
-    before = asdict(parse_record(text, _BEFORE))
+    before = asdict(_BEFORE.parse(text))
     fields: Fields = {name: value for name, value in mapping(text.decode()).items() if name not in before}
     # Before RFC 4180 became the default, job files did not say it.
     fields.setdefault("escape", "\\")
-    fields["shards"] = 1 if fields.get("shards") is None else parse_record(json.dumps(fields["shards"]).encode(), _SHARDS)[0]
+    fields["shards"] = 1 if fields.get("shards") is None else _SHARDS.parse(json.dumps(fields["shards"]).encode())[0]
     nothing = before == asdict(Before(state="files"))
     return fields | {"version": 2, "before": None if nothing else before}
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
@@ -20,7 +20,7 @@ from skyband.framework.base.units import format_instant
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Text, Whole, read_record
+from skyband.framework.storage.records import STRICT, Count, Record, Text, Whole
 from skyband.framework.streaming.job.layout import Layout
 
 DIRECTORY: Final = "replayed"
@@ -53,19 +53,14 @@ class Replay:
         return asdict(self)
 
 
-_RECORD: Final = TypeAdapter(Replay)
+RECORD: Final = Record[Replay](
+    Replay, hint="restore it from a backup, or remove it: `rejected` then no longer tells which rows were put back"
+)
 
 
 def records(layout: Layout) -> list[Replay]:
     """Return the record of every file that was put back, oldest first. Raise SkybandError SKY-E303 for a record that cannot be read."""
-    found = []
-    for path in (layout.home / DIRECTORY).glob("*.json"):
-        try:
-            record = read_record(path, _RECORD)
-        except InvalidRecord as e:
-            hint = "restore it from a backup, or remove it: `rejected` then no longer tells which rows were put back"
-            raise SkybandError("SKY-E303", f"{path} cannot be read: {e}", hint=hint) from e
-        found += [] if record is None else [record]
+    found = [record for path in (layout.home / DIRECTORY).glob("*.json") if (record := RECORD.need(path)) is not None]
     return sorted(found, key=lambda r: (r.replayed_at, r.name))
 
 

@@ -7,11 +7,10 @@ and reported.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,7 +32,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.arrow_files import files_by_arrow, readable
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay, directory_of
+from skyband.framework.streaming.job.replay_records import DIRECTORY, RECORD, Replay, directory_of
 from skyband.framework.streaming.rows.arrow_intake import ArrowIntake
 from skyband.framework.streaming.rows.instants import ahead
 from skyband.framework.streaming.spark.log import first_cause
@@ -80,7 +79,7 @@ def replay(start: Start, plan: Plan, layout: Layout, job: JobFile, path: Path, l
         try:
             with raising_system_failures(directory):
                 record.parent.mkdir(parents=True, exist_ok=True)
-                durable.replace(record, json.dumps(asdict(found), indent=1))
+                RECORD.write(record, found)
                 durable.replace(directory / name, kept)
         except OSError as e:
             raise SkybandError("SKY-E203", f"{directory} cannot be written: {e.strerror}") from e

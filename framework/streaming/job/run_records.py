@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import hashlib
-import json
 import os
 import socket
 from collections.abc import Mapping
@@ -19,13 +18,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import pyarrow as pa
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, with_config
+from pydantic import AfterValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import JOB_RUNS
-from skyband.framework.storage import delta_read, durable
-from skyband.framework.storage.records import InvalidRecord, Text, read_record
+from skyband.framework.storage import delta_read
+from skyband.framework.storage.records import Record, Text
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.layout import RUNNING, Layout
 from skyband.framework.streaming.spark.scratch import alive
@@ -57,7 +55,9 @@ def _no_zone() -> str:
     raise ValueError("an instant without a time zone")
 
 
-_MARK: Final = TypeAdapter(_Mark)
+_MARK: Final = Record[Any](
+    _Mark, "{path}, the mark of a run, cannot be read: {why}", "remove it: that run is then not in table job_runs", "SKY-E400", None
+)
 
 
 class RunRecord:
@@ -82,13 +82,13 @@ class RunRecord:
             "skyband_version": _version("skyband"), "spark_version": _version("pyspark"), "run_by": _user(),
             "host_name": socket.gethostname(), "process_id": os.getpid(),
         }  # fmt: skip
-        durable.replace(self._layout.home / RUNNING, json.dumps(row))
+        _MARK.write(self._layout.home / RUNNING, row)
         self._row = row
 
     def mark(self, ended: Mapping[str, Any]) -> None:
         """Note the end. Standard library only, because a signal handler calls it."""
         if self._row is not None:
-            durable.replace(self._layout.home / RUNNING, json.dumps({**self._row, "ended_at": _now(), **ended}))
+            _MARK.write(self._layout.home / RUNNING, {**self._row, "ended_at": _now(), **ended})
             self._row = None
 
     def end(self, ended: Mapping[str, Any]) -> None:
@@ -145,14 +145,13 @@ def _row(said: Mapping[str, Any], without_end: str) -> dict[str, Any]:
 
 def _said(layout: Layout) -> dict[str, Any] | None:
     try:
-        said = read_record(layout.home / RUNNING, _MARK)
+        said: dict[str, Any] | None = _MARK.read(layout.home / RUNNING)
         if said is None:
             return None
         _table(_row(said, KILLED))
         return dict(said)
-    except (InvalidRecord, ValueError, OverflowError, pa.ArrowException) as e:
-        what = f"{layout.home / RUNNING}, the mark of a run, cannot be read: {str(e)[:200]}"
-        raise SkybandError("SKY-E400", what, hint="remove it: that run is then not in table job_runs") from e
+    except (ValueError, OverflowError, pa.ArrowException) as e:
+        raise _MARK.error(layout.home / RUNNING, str(e)[:200]) from e
 
 
 def _alive(said: Mapping[str, Any]) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
-from contextlib import suppress
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
-from skyband.framework.base.plain_json import mapping, whole
+from pydantic import ConfigDict
+
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
-from skyband.framework.storage import durable
+from skyband.framework.storage.records import STRICT, Record, Whole
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.writing.sink import FILLED_BATCH
 
@@ -19,16 +19,23 @@ NOTHING: Final = FILLED_BATCH - 1
 """The position before all batches."""
 
 
+@dataclass(frozen=True, slots=True)
+class _SentFile:
+    generation: str
+    queries: dict[str, Whole]
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+
+_SENT: Final = Record[_SentFile](_SentFile, sort=True)
+
+
 class Sent:
     """The last batch whose changes have been sent, by query. One that is not known, or of another generation, begins with the first."""
 
     def __init__(self, layout: Layout, job: JobFile) -> None:
         self._file, self._generation = layout.home / "sent.json", job.generation
-        self._batches: dict[str, int] = {}
-        with suppress(OSError, ValueError, AttributeError, TypeError):
-            said = mapping(self._file.read_text())
-            if said.get("generation") == job.generation:
-                self._batches = {str(q): whole(batch) for q, batch in said["queries"].items()}
+        said = _SENT.known(self._file)
+        self._batches: dict[str, int] = said.queries if said is not None and said.generation == job.generation else {}
 
     def upto(self, query: str) -> int:
         """The last batch of ``query``, ``NOTHING`` before the first."""
@@ -46,7 +53,7 @@ class Sent:
     def _save(self, batches: dict[str, int]) -> None:
         if batches != self._batches:
             with raising_system_failures(self._file):
-                durable.replace(self._file, json.dumps({"generation": self._generation, "queries": batches}, indent=1, sort_keys=True))
+                _SENT.write(self._file, _SentFile(self._generation, batches))
             self._batches = batches
 
 

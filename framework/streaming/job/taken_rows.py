@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.arrow_files import files_by_arrow, readable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.lookup_versions import LookupVersions
-from skyband.framework.streaming.rows.arrow_intake import ArrowIntake, Readable
+from skyband.framework.streaming.rows.arrow_intake import ArrowIntake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,24 +55,18 @@ def passing_rows(plan: Plan, layout: Layout, job: JobFile) -> Iterator[pa.Table]
     if plan.intake.lookups or not files_by_arrow(plan, job) or not isinstance(format_, FileFormat):
         return None
     try:
-        judge = ArrowIntake(plan.intake)
+        ArrowIntake(plan.intake)
     except SkybandError:
         return None
-    return _tables(plan, judge, readable(plan, job), format_.files_again(plan.source, layout.checkpoint))
-
-
-def _tables(plan: Plan, judge: ArrowIntake, reader: Readable, urls: Sequence[str]) -> Iterator[pa.Table]:
     names = [f.name for f in plan.intake.fields]
-    for url in urls:
-        for rows in reader.tables(url):
-            made = judge.judged(rows, url)
-            yield made.filter(pc.is_null(made[REASON])).select(names)
+    return (rows.select(names) for rows in taken_tables(None, plan, layout, job, plan.intake))
 
 
-def taken_tables(start: OddFiles, plan: Plan, layout: Layout, job: JobFile, node: IntakeNode) -> Iterator[pa.Table]:
+def taken_tables(start: OddFiles | None, plan: Plan, layout: Layout, job: JobFile, node: IntakeNode) -> Iterator[pa.Table]:
     """Yield in parts the rows of ``taken_rows`` that no reason rejects, of files that this process reads: by Arrow, the others by Spark.
 
-    Only for a plan that the local engine can run. Raises as ``taken_rows``, and whatever Spark raises. O(bytes).
+    Only for a plan that the local engine can run. Raises as ``taken_rows``, and whatever Spark raises; without ``start`` UnsupportedFile
+    for a file that only Spark can read. O(bytes).
     """
     format_ = source_format(plan.source.format)
     assert isinstance(format_, FileFormat)
@@ -88,11 +82,13 @@ def taken_tables(start: OddFiles, plan: Plan, layout: Layout, job: JobFile, node
                 # All of a file before any of it counts: its end may show that only Spark can read it.
                 found = [judge.judged(rows, url) for rows in reader.tables(url)]
             except UnsupportedFile as e:
+                if start is None:
+                    raise
                 odd[url] = str(e)
                 continue
             for made in found:
                 yield made.filter(pc.is_null(made[REASON]))
-        if odd:
+        if odd and start is not None:
             # It loads Spark, which is going to read these files.
             from skyband.framework.streaming.rows.intake import intake
 

@@ -32,6 +32,7 @@ from skyband.framework.plan.growth import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.arrow import spark_starts_for
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spark_adapter.failures import log_file, system_failure_error
 from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.storage.location import remove_tree
 from skyband.framework.streaming.bucket.bucket_states import BucketState, States, parsed, text_of
@@ -53,8 +54,7 @@ from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.rows.shards import Shards, several
-from skyband.framework.streaming.spark.failures import system_failure_error
-from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.streaming.spark.log import first_cause
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import skyband_name
 from skyband.framework.tables.writing.factory import writer_for

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from skyband.framework.console.lines import Warn
+from skyband.framework.console.lines import Warn, warning_to_stderr
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -50,32 +50,50 @@ class Batches(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Texts:
+    """Where the texts of a run go: warnings for the user, a few words about the current work, and news that are no warnings."""
+
+    warn: Warn = warning_to_stderr
+    phase: Warn = lambda _: None
+    tell: Warn = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
 class RunContext:
     """The engine, the sink and the callbacks of a run.
 
-    ``report`` is called after every batch, ``warn`` with warnings for the user, ``phase`` with a few words about the current work.
-    ``gate`` gets the tables every ``plan.check_every`` batches of a continuous run, with results up to date. ``derive_seconds`` is the
-    interval at which a continuous run derives results. ``clock``: for tests, the clock of all batches in microseconds; None: each has
-    that at which it was planned. ``tell`` is called with news that are no warnings. ``boundary``: whether a continuous query is to stop
-    after its batch, for what is done between two batches.
+    ``report`` is called after every batch, ``texts`` with what a run says. ``gate`` gets the tables every ``plan.check_every`` batches of
+    a continuous run, with results up to date. ``clock``: for tests, the clock of all batches in microseconds; None: each has that at which
+    it was planned. ``derive_seconds`` is the interval at which a continuous run derives results. ``boundary``: whether a continuous query
+    is to stop after its batch, for what is done between two batches.
     """
 
     engine: Engine
     layout: Layout
     writer: Writer
     report: Report
-    derive_seconds: float
-    warn: Warn
-    phase: Warn
+    texts: Texts
     gate: Callable[[Sink], object]
     clock: int | None = None
-    tell: Warn = lambda _: None
+    derive_seconds: float = 60.0
     boundary: Callable[[], bool] = lambda: False
 
     @property
     def spark(self) -> SparkSession:
         """Return the engine's session. Raises SkybandError SKY-E137 if it has none."""
         return self.engine.session
+
+    def warn(self, text: str) -> None:
+        """Warn the user."""
+        self.texts.warn(text)
+
+    def phase(self, text: str) -> None:
+        """Report what the run does now, in a few words."""
+        self.texts.phase(text)
+
+    def tell(self, text: str) -> None:
+        """Report news that are no warning."""
+        self.texts.tell(text)
 
 
 @dataclass(frozen=True, slots=True)

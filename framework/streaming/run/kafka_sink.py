@@ -17,8 +17,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.sources.kafka.client import connection, refused
+from skyband.framework.spark_adapter.failures import log_file
 from skyband.framework.streaming.job.sent import Sent
-from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.streaming.spark.log import first_cause
 from skyband.framework.tables.schemas import changes_name, stream_columns
 
 if TYPE_CHECKING:

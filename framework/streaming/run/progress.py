@@ -18,10 +18,10 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejections import LOUD, RunRows
 from skyband.framework.quality.unusable import Use
 from skyband.framework.sources.files.progress import FileProgress
+from skyband.framework.spark_adapter.failures import log_file
 from skyband.framework.streaming.bucket.kernels import Compilations, compiled_since, end_record
 from skyband.framework.streaming.rows.instants.source_clocks import holding_back
 from skyband.framework.streaming.rows.instants.source_times import newest_by_source
-from skyband.framework.streaming.spark.log import log_file
 from skyband.operators.kernel_files import Compiled, begin_record
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -48,27 +48,6 @@ _STARTING = threading.Lock()
 """Serializes changes of the session's settings: all jobs of a process share the session."""
 
 
-def build(
-    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: WatermarkCaps | None,
-    deliver: Deliver, send: Send, lookups: Tables,
-) -> DataFrame:  # fmt: skip
-    """Return the stream of blocks of rows (``PACKED``), ``without`` the files that are set aside.
-
-    ``drop``: the caps of the source's files, if there are any. ``deliver`` handles blocks on their way to the driver, ``send`` rows on
-    their way to their bucket. ``lookups``: the tables of look-ups.
-    """
-    with pool(spark.sparkContext, pools(spark.sparkContext).intake):
-        if by_arrow(plan, job):
-            packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver, send)
-        else:
-            read = replace(plan.source, plain=by_spark(plan, job))
-            frames = source_format(plan.source.format).frames(spark, read, job.header, without, drop)
-            rows = with_control(spark, [intake(frame, plan.intake, lookups) for frame in frames], str(layout.control), plan.intake)
-            packed = rows.mapInArrow(Pack(config, deliver, send, newest=task_newest), PACKED)
-        # Only accepted rows move the watermark: Pack is the last step before the buckets that rejects rows.
-        return packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds")
-
-
 def config_of(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, together: bool) -> HostConfig:
     """Return the configuration of the job's buckets in this run. ``together``: see ``HostConfig``."""
     finishes = tuple((w, f) for w, f in job.finishes)
@@ -83,14 +62,56 @@ def _cores(spark: SparkSession) -> int:
     return min(context.defaultParallelism, os.cpu_count() or 1) if local else int(context.getConf().get("spark.executor.cores") or 1)
 
 
-def _read_by_arrow(
-    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: WatermarkCaps | None,
-    deliver: Deliver, send: Send,
-) -> DataFrame:  # fmt: skip
-    """Return the stream of blocks that tasks read by Arrow; Spark never sees the rows."""
-    urls = spark_reader.urls(spark, plan.source, URL, without, drop)
-    packed = urls.mapInArrow(ReadAndPack(config, readable(plan, job), deliver, send), PACKED)
-    return packed.unionByName(_control_blocks(control_rows(spark, str(layout.control))).toDF(*packed.columns))
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """The streaming query of a job: what it reads, and what becomes of the rows on their way to their buckets.
+
+    ``without``: the files that are set aside. ``drop``: the caps of the source's files, if there are any. ``deliver`` handles blocks on
+    their way to the driver. ``lookups``: the tables of look-ups.
+    """
+
+    spark: SparkSession
+    plan: Plan
+    layout: Layout
+    job: JobFile
+    config: HostConfig
+    without: Sequence[str]
+    drop: WatermarkCaps | None
+    deliver: Deliver
+    lookups: Tables
+
+    def frame(self, send: Send) -> DataFrame:
+        """Return the stream of blocks of rows (``PACKED``). ``send`` handles rows on their way to their bucket."""
+        spark, plan = self.spark, self.plan
+        with pool(spark.sparkContext, pools(spark.sparkContext).intake):
+            if by_arrow(plan, self.job):
+                packed = self._read_by_arrow(send)
+            else:
+                read = replace(plan.source, plain=by_spark(plan, self.job))
+                frames = source_format(plan.source.format).frames(spark, read, self.job.header, self.without, self.drop)
+                intakes = [intake(frame, plan.intake, self.lookups) for frame in frames]
+                rows = with_control(spark, intakes, str(self.layout.control), plan.intake)
+                packed = rows.mapInArrow(Pack(self.config, self.deliver, send, newest=task_newest), PACKED)
+            # Only accepted rows move the watermark: Pack is the last step before the buckets that rejects rows.
+            return packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds")
+
+    def _read_by_arrow(self, send: Send) -> DataFrame:
+        """Return the stream of blocks that tasks read by Arrow; Spark never sees the rows."""
+        urls = spark_reader.urls(self.spark, self.plan.source, URL, self.without, self.drop)
+        packed = urls.mapInArrow(ReadAndPack(self.config, readable(self.plan, self.job), self.deliver, send), PACKED)
+        return packed.unionByName(_control_blocks(control_rows(self.spark, str(self.layout.control))).toDF(*packed.columns))
+
+    def start(self, on_batch: OnBatch, once: bool, shuffle: ShuffleFiles) -> StreamingQuery:
+        """Start the query: over the present input (``once``), or continuously at the spec's trigger."""
+        shuffle.begin()
+        writer = self.frame(shuffle).writeStream.foreachBatch(on_batch).option("checkpointLocation", str(self.layout.checkpoint))
+        if once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{(self.plan.trigger_micros or 0) // 1000} milliseconds")
+        settings = {"spark.sql.shuffle.partitions": str(self.job.partitions)} | (_INTERPRETED if by_arrow(self.plan, self.job) else {})
+        with _set_for_a_query(self.spark, settings):
+            return writer.queryName(self.plan.job).start()
 
 
 def _control_blocks(rows: DataFrame) -> DataFrame:
@@ -98,23 +119,6 @@ def _control_blocks(rows: DataFrame) -> DataFrame:
     counts = {name: F.lit(Tally({ROWS_IN: 0, name: 1}).message()) for name in (CONTROL, FLUSH)}
     data = F.when(F.coalesce(F.col("flush"), F.lit(False)), counts[FLUSH]).otherwise(counts[CONTROL])
     return rows.select(F.lit(ASIDE), F.lit(0), F.lit(COUNTS), data, "at")
-
-
-def start(
-    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, on_batch: OnBatch, once: bool,
-    without: Sequence[str], drop: WatermarkCaps | None, deliver: Deliver, shuffle: ShuffleFiles, lookups: Tables,
-) -> StreamingQuery:  # fmt: skip
-    """Start the job's query: over the present input (``once``), or continuously at the spec's trigger."""
-    shuffle.begin()
-    built = build(spark, plan, layout, job, config, without, drop, deliver, shuffle, lookups)
-    writer = built.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
-    if once:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{(plan.trigger_micros or 0) // 1000} milliseconds")
-    settings = {"spark.sql.shuffle.partitions": str(job.partitions)} | (_INTERPRETED if by_arrow(plan, job) else {})
-    with _set_for_a_query(spark, settings):
-        return writer.queryName(plan.job).start()
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.console.lines import Warn, warning_to_stderr
 from skyband.framework.plan.finish import FinishAt, finished_frontier
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
@@ -23,7 +22,7 @@ from skyband.framework.streaming.rows.shards import several
 from skyband.framework.streaming.run.alerting import Alerting
 from skyband.framework.streaming.run.batch import EPOCH, Report, Totals
 from skyband.framework.streaming.run.commit import CommitBatch
-from skyband.framework.streaming.run.context import Batches, Engine, OpenedJob, OpenedSource, RunContext
+from skyband.framework.streaming.run.context import Batches, Engine, OpenedJob, OpenedSource, RunContext, Texts
 from skyband.framework.streaming.run.live_queries import LiveQueries, Replan
 from skyband.framework.streaming.run.results import GateSchedule, Results
 from skyband.framework.tables.writing.sink import Sink
@@ -157,6 +156,10 @@ class RecordIdle:
             self.kafka.rest(batch)
 
 
+_TEXTS: Final = Texts()
+"""Warnings go to standard error, all other texts nowhere."""
+
+
 class RunsBatches(Engine, Protocol):
     """An engine as a run needs it: what opens a job and runs its batches."""
 
@@ -196,17 +199,14 @@ class Runner:
         plan: Plan,
         writer: Writer,
         report: Report,
-        derive_seconds: float = 60.0,
-        warn: Warn = warning_to_stderr,
-        phase: Warn = lambda _: None,
+        texts: Texts = _TEXTS,
         gate: Callable[[Sink], object] = lambda _: None,
         clock: int | None = None,
-        tell: Warn = lambda _: None,
         replan: Replan | None = None,
         opened: Callable[[Plan], None] = lambda _: None,
     ) -> None:
         self.engine, self.plan, self.replan, self.opened = engine, plan, replan, opened
-        self.context = RunContext(engine, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate, clock, tell)
+        self.context = RunContext(engine, Layout(plan.sink), writer, report, texts, gate, clock)
 
     def run(
         self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None, finish_at: FinishAt = "newest"

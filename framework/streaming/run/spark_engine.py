@@ -17,6 +17,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import DEFAULT_TASKS, requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spark_adapter.failures import log_file, system_failure_error
 from skyband.framework.spark_adapter.jvm import delete_objects
 from skyband.framework.storage.location import location
 from skyband.framework.streaming.job.consistency import Found
@@ -34,8 +35,7 @@ from skyband.framework.streaming.run.source_files import SourceFiles
 from skyband.framework.streaming.run.spark_backlog import SparkBacklogCaps
 from skyband.framework.streaming.run.stream import Stream
 from skyband.framework.streaming.spark.executors import error_from_executor, require_driver_versions
-from skyband.framework.streaming.spark.failures import system_failure_error
-from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.streaming.spark.log import first_cause
 from skyband.framework.tables.results.derive import Made, Make, Part, Spread
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.factory import writer_for

@@ -6,13 +6,13 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spark_adapter.failures import log_file, system_failure_error
 from skyband.framework.storage.location import Location
 from skyband.framework.streaming.job.checkpoint import failure as lost_part
 from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.spark.executors import error_from_executor
-from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.jvm import worker_failed
-from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.streaming.spark.log import first_cause
 
 
 def error_of(e: Exception, plan: Plan, job: JobFile, checkpoint: Location) -> SkybandError:

@@ -32,7 +32,7 @@ from skyband.framework.streaming.run.by_arrow import after, look
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.delivery import Delivery, number_batch
-from skyband.framework.streaming.run.query import config_of, start
+from skyband.framework.streaming.run.query import JobQuery, config_of
 from skyband.framework.streaming.run.results import GateSchedule
 from skyband.framework.streaming.run.spark_errors import error_of
 from skyband.framework.streaming.run.states import COLLECT, collect_states
@@ -185,7 +185,7 @@ class Stream:
             config, shuffle = config_of(spark, plan, layout, job, together=once), shuffle_files_of(spark.sparkContext, layout.home)
             deliver: Deliver = Delivery.of(self._opened.sink) or as_it_is
             self._work = SparkTasks(spark, config, layout.state, job.partitions, deliver, shuffle)
-            query = start(spark, plan, layout, reads, config, self._on_batch, once, left_out, capped, deliver, shuffle, lookups)
+            query = JobQuery(spark, plan, layout, reads, config, left_out, capped, deliver, lookups).start(self._on_batch, once, shuffle)
         except PySparkException as e:
             raise lost_part(str(e), checkpoint) or self._failure or error_of(e, self._opened.plan, self._opened.job, checkpoint) from e
         executors = Watch(spark)

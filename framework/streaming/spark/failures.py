@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.base.system_failures import NO_MEMORY_HINT, SYSTEM_FAILURE_HINT, no_memory, system_failure, system_failure_of_jvm
-from skyband.framework.spark_adapter.driver import java_cause
-from skyband.framework.storage.location import Location
+from skyband.framework.base.system_failures import NO_MEMORY_HINT, SYSTEM_FAILURE_HINT, no_memory, system_failure
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.stop_signal import STOP
 
@@ -58,22 +55,3 @@ def _defect(e: Exception) -> SkybandError:
 def exit_code(shown: SkybandError) -> int:
     """Return 2 for a mistake of the user's, 3 if the run failed."""
     return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code in _DURING_A_RUN else 2
-
-
-def error_texts(e: BaseException) -> str:
-    """Return the texts of ``e`` and all its causes, one per line: Spark's own message often omits the root cause."""
-    said: list[str] = []
-    cause: BaseException | None = e
-    while cause is not None and len(said) < 50:
-        said.append(f"{type(cause).__name__}: {cause}")
-        cause = java_cause(cause) or cause.__cause__
-    return "\n".join(said)
-
-
-def system_failure_error(e: BaseException, place: Location | str, log: Path | None) -> SkybandError | None:
-    """SKY-E306 if the operating system's refusal is a cause of ``e``, else None. O(text)."""
-    what = system_failure_of_jvm(error_texts(e))
-    if what is None:
-        return None
-    said = f"Spark could not write {place}, or its scratch directory: {what}"
-    return SkybandError("SKY-E306", said, hint=f"{SYSTEM_FAILURE_HINT}. Spark's log is {log}")

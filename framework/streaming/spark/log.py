@@ -24,6 +24,7 @@ from typing import Final
 
 from skyband.framework.base.errors import SkybandError, redacted
 from skyband.framework.base.redaction import longest_concealed
+from skyband.framework.spark_adapter.failures import set_log_file
 from skyband.framework.storage.outputs import output_file, require_outside_sinks
 
 KEPT: Final = 5
@@ -49,11 +50,6 @@ _log: _Log | None = None
 """The log of this process's JVM."""
 
 
-def log_file() -> Path | None:
-    """Return the path of Spark's log, or None before a JVM has been started."""
-    return None if _log is None else _log.path
-
-
 @contextmanager
 def spark_log(home: Path | None) -> Iterator[Path]:
     """Redirect file descriptors 1 and 2 to the log inside the block; processes started there inherit them.
@@ -66,6 +62,7 @@ def spark_log(home: Path | None) -> Iterator[Path]:
     _fill()
     if _log is None:
         _log = _opened(home)
+        set_log_file(_log.path)
     read, write = os.pipe()
     # Start reading first: writers to a pipe that nobody reads would block.
     _pump(read, _log)

@@ -11,21 +11,21 @@ by the Delta properties that Skyband sets. The next run sets the property.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Final
+from typing import Annotated, ClassVar, Final, TypeVar
 
 from deltalake import DeltaTable
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import JOB_RUNS
-from skyband.framework.storage import delta_read, durable
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import Location, is_object, location
-from skyband.framework.storage.records import InvalidRecord, read_regular_file
+from skyband.framework.storage.records import TOLERANT, InvalidRecord, Record
 from skyband.framework.tables.delta.commits import delta_ids, foreign, has_transaction
 
 PROPERTY: Final = "skyband.job"
@@ -41,30 +41,47 @@ _GIVEN: Final = frozenset(
 )  # fmt: skip
 """Delta properties that every version of Skyband sets."""
 
+T = TypeVar("T")
 _Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 _Name = Annotated[str, Field(pattern="^[A-Za-z0-9_]{1,255}$")]
 
 
-class _Owner(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+@dataclass(frozen=True, slots=True)
+class _Owner:
     id: _Id
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
-class Made(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Made:
     """A table that the job made: its Delta id, and its last version known to be free of changes by other writers."""
-
-    model_config = ConfigDict(strict=True)
 
     id: Annotated[str, Field(min_length=1, max_length=100)]
     version: Annotated[int, Field(ge=0)]
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
-class _Tables(BaseModel):
-    model_config = ConfigDict(strict=True)
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    made: dict[_Name, Made] = field(default_factory=dict)
+    making: list[_Name] = field(default_factory=list)
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
-    made: dict[_Name, Made] = {}
-    making: list[_Name] = []
+
+@dataclass(frozen=True, slots=True)
+class _JobOf:
+    """The fields of a job file that name its generation."""
+
+    job: str
+    generation: str
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+_DAMAGED: Final = "{path}, which lists the tables of the job, cannot be read"
+_HINT: Final = "restore the whole sink from one backup, or give the job a new sink path"
+_OWNER: Final = Record[_Owner](_Owner, _DAMAGED, _HINT, indent=None)
+_TABLES: Final = Record[_Tables](_Tables, _DAMAGED, _HINT, sort=True)
+_JOB: Final = Record[_JobOf](_JobOf)
 
 
 class Owner:
@@ -83,7 +100,7 @@ class Owner:
     @cached_property
     def id(self) -> str | None:
         """The job's id, None before its first run."""
-        found = _read(self._id_home / OWNER, _Owner)
+        found = _read(_OWNER, self._id_home / OWNER)
         return None if found is None else found.id
 
     def made_id(self) -> str:
@@ -91,14 +108,13 @@ class Owner:
         if self.id is None:
             self._id_home.mkdir(parents=True, exist_ok=True)
             made = uuid.uuid4().hex
-            durable.replace(self._id_home / OWNER, json.dumps({"id": made}))
+            _OWNER.write(self._id_home / OWNER, _Owner(made))
             self.id = made
         return self.id
 
     @cached_property
     def _tables(self) -> _Tables | None:
-        found: _Tables | None = _read(self.home / TABLES, _Tables)
-        return found
+        return _read(_TABLES, self.home / TABLES)
 
     @property
     def noted(self) -> Mapping[str, Made]:
@@ -115,10 +131,9 @@ class Owner:
         """(job, generation) of the job file, None before the first run."""
         if self._given is not None:
             return self._given
-        with suppress(OSError, ValueError):
-            content_ = json.loads((self.home / "job.json").read_text())
-            if isinstance(content_, dict) and isinstance(content_.get("job"), str) and isinstance(content_.get("generation"), str):
-                return content_["job"], content_["generation"]
+        with suppress(SkybandError):
+            found = _JOB.known(self.home / "job.json")
+            return None if found is None else (found.job, found.generation)
         return None
 
     def stranger(self, name: str, table: DeltaTable | None = None) -> str | None:
@@ -253,7 +268,7 @@ class Owner:
 
     def _write(self, tables: _Tables) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        durable.replace(self.home / TABLES, json.dumps(tables.model_dump(), indent=1, sort_keys=True))
+        _TABLES.write(self.home / TABLES, tables)
         self._tables = tables
 
 
@@ -302,22 +317,11 @@ def _holds(directory: Location) -> bool:
         return True
 
 
-def _read(path: Location, model: type[Any]) -> Any:
+def _read(record: Record[T], path: Location) -> T | None:
     """Return the parsed file, None if it does not exist. Raises SkybandError SKY-E303 if it is not of this model."""
     try:
-        text = read_regular_file(path)
-    except FileNotFoundError:
-        return None
+        return record.read(path)
     except InvalidRecord as e:
         if isinstance(e.__cause__, NotADirectoryError):
             return None
-        raise _unreadable(path) from e
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as e:
-        raise _unreadable(path) from e
-
-
-def _unreadable(path: Location) -> SkybandError:
-    hint = "restore the whole sink from one backup, or give the job a new sink path"
-    return SkybandError("SKY-E303", f"{path}, which lists the tables of the job, cannot be read", hint=hint)
+        raise record.error(path, e) from e

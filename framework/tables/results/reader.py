@@ -24,12 +24,12 @@ from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.storage.location import location
 from skyband.framework.storage.records import read_job_file_header
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.results.derive import batches_behind, intervals, key_as_of, latest_known, ranked, values_at
+from skyband.framework.tables.results.derive import batches_behind
+from skyband.framework.tables.results.timeline import Timeline, in_result, key_as_of
 from skyband.framework.tables.schemas import (
     changes_name,
     changes_schema,
     final_name,
-    identity_columns,
     results_schema,
     skyband_name,
     stream_columns,
@@ -106,12 +106,10 @@ class Reader:
                 note = f"before the first result{f' ({_iso(first)})' if first else ''}: the result was empty at {_iso(at)}"
             elif query.window.tumbling is not None and _is_boundary(query.window.tumbling, at):
                 note = f"a window ended at {_iso(at)}, and a new one began: its final result is in table {final_name(name)}"
-            instant = pa.scalar(at, STAMP)
-            alive = pc.and_(pc.less_equal(rows["valid_from"], instant), pc.fill_null(pc.greater(rows["valid_to"], instant), True))
+            rows = rows.filter(pa.array(in_result(rows, _micros(at))))
         else:
-            alive = rows["is_current"]
+            rows = rows.filter(rows["is_current"])
         columns = [f.name for f in rows.schema if f.name not in ("valid_from", "valid_to", "from_step", "to_step", "is_current")]
-        rows = rows.filter(alive)
         if query.item.time_varying is not None:
             rows = self._as_of_instant(rows, query, at)
         found = self._ranked(rows.select(columns), query)
@@ -246,27 +244,22 @@ class Reader:
             return rows
         later = (pc.field("batch_id") > derived) & (pc.field("batch_id") <= complete)
         needed = [n for n in changes_schema(self.plan, query).names if n in schema.names or n in ("changed_at", "step", "change")]
-        changes = self.read(changes_name(query.name), needed, both(later, chosen))
-        if not changes.num_rows:
-            return rows
-        opened = intervals(rows.filter(rows["is_current"]), changes, stream_columns(self.plan, query), identity_columns(self.plan, query))
-        return pa.concat_tables([rows.filter(pc.invert(rows["is_current"])), opened])
+        return Timeline.of(self.plan, query).continued(rows, self.read(changes_name(query.name), needed, both(later, chosen)))
 
     def _as_of_instant(self, rows: pa.Table, query: QueryNode, at: datetime | None) -> pa.Table:
         """Return the intervals with time-varying values as of ``at`` (None: the last instant that is complete for their key)."""
         if not rows.num_rows:
             return rows
-        streams = stream_columns(self.plan, query)
-        named = (*streams, *identity_columns(self.plan, query))
+        timeline = Timeline.of(self.plan, query)
         # The start of an interval is a point of the trajectory itself.
         needed = pc.field("valid_from") >= pc.min(rows["valid_from"])
         needed = needed if at is None else needed & (pc.field("valid_from") <= pa.scalar(at, STAMP))
-        points = self.read(trajectory_name(query.name), [*named, "valid_from", *query.item.varying_columns], needed)
+        points = self.read(trajectory_name(query.name), [*timeline.named, "valid_from", *query.item.varying_columns], needed)
         if at is None:
-            micros = latest_known(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
+            micros = timeline.latest_known(rows, points, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
         else:
-            micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
-        return values_at(rows, points, query.item, named, micros)
+            micros = np.full(rows.num_rows, _micros(at))
+        return timeline.values_at(rows, points, micros)
 
     def _newest_reports(
         self, query: QueryNode, at: datetime | None, complete: datetime, chosen: pc.Expression | None, key: portable.Key, newest: int
@@ -333,10 +326,8 @@ class Reader:
         return key_as_of(rows, renamed, self.plan, None)
 
     def _ranked(self, rows: pa.Table, query: QueryNode) -> pa.Table:
-        streams = stream_columns(self.plan, query)
-        ordered, _, rank = ranked(rows, query, streams)
-        found = ordered.add_column(len(streams), "rank", pa.array(rank.astype(np.int32)))
-        return found.sort_by([(c, "ascending") for c in (*streams, "rank")])
+        timeline = Timeline.of(self.plan, query)
+        return timeline.ranked(rows).sort_by([(c, "ascending") for c in (*timeline.streams, "rank")])
 
 
 def first(plan: Plan, query: QueryNode, rows: pa.Table, limit: int | None) -> pa.Table:
@@ -348,8 +339,12 @@ def first(plan: Plan, query: QueryNode, rows: pa.Table, limit: int | None) -> pa
 
 
 def _is_boundary(calendar: Calendar, at: datetime) -> bool:
-    micros = (at - _EPOCH) // timedelta(microseconds=1)
+    micros = _micros(at)
     return int(window_starts(calendar, np.array([micros], np.int64))[0]) == micros
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def _nothing(key: Mapping[str, str] | None) -> SkybandError:

@@ -26,6 +26,7 @@ from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.render import instant_text, key_numbers, order_by
 from skyband.framework.tables.results.reader import Reader, both
+from skyband.framework.tables.results.timeline import in_result
 from skyband.framework.tables.schemas import identity_columns, results_schema, stream_columns
 from skyband.framework.tables.sql import stays as sql
 
@@ -140,10 +141,10 @@ def records(reader: Reader, name: str, after: int | None, interval: Interval, ke
     decided = max(start, min(end, _micros(as_of) + 1 - age))
     number = key_numbers([rows], named)[0]
     note = _undecided(len(np.unique(number[at >= decided])), decided, end, age)
-    there = _in_as_of(rows, at + age) & (at < decided)
+    there = in_result(rows, at + age) & (at < decided)
     found = rows.filter(pa.array(there)).select([*shown, "valid_from", "valid_to"]).rename_columns([*shown, *sql.record_columns(shown)[:2]])
     if after is not None:
-        early = np.isin(number[there], number[_in_as_of(rows, at)])
+        early = np.isin(number[there], number[in_result(rows, at)])
         found = found.append_column(sql.record_columns(shown)[2], pa.array(early))
     order = [(time, "descending"), *((c, "ascending") for c in streams), *((c, "descending") for c in named[len(streams) :])]
     statement = sql.records(query, named, shown, time, (_instant(start), _instant(decided)), after, key)
@@ -198,14 +199,6 @@ def _longest(
     for title, column in zip(titles, values, strict=True):
         found = found.append_column(title, column)
     return found.sort_by([(titles[0], "descending"), *((c, "ascending") for c in named)])
-
-
-def _in_as_of(rows: pa.Table, at: I64) -> npt.NDArray[np.bool_]:
-    """Return which intervals contain their instant of ``at``."""
-    entered = rows["valid_from"].cast(pa.int64()).to_numpy()
-    left = pc.fill_null(rows["valid_to"].cast(pa.int64()), np.iinfo(np.int64).max).to_numpy()
-    found: npt.NDArray[np.bool_] = (entered <= at) & (at < left)
-    return found
 
 
 def _lasting(reader: Reader, name: str) -> QueryNode:

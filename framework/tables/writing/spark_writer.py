@@ -18,9 +18,8 @@ from pyspark.sql.types import StructField, StructType
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import NOT_WRITABLE_HINT
 from skyband.framework.spark_adapter.driver import spark_type
+from skyband.framework.spark_adapter.failures import log_file, system_failure_error
 from skyband.framework.storage import delta_read
-from skyband.framework.streaming.spark.failures import system_failure_error
-from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables.delta.data_files import DataFile
 from skyband.framework.tables.delta.ownership import Owner, file_mark
 from skyband.framework.tables.schemas import TableSpec

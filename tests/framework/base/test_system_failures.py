@@ -12,7 +12,8 @@ from deltalake.exceptions import DeltaError
 
 from skyband.framework.base import system_failures
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.streaming.spark.failures import failure, system_failure_error
+from skyband.framework.spark_adapter.failures import system_failure_error
+from skyband.framework.streaming.spark.failures import failure
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing import driver_writer
 

@@ -12,7 +12,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.verify.budget import Done
-from skyband.framework.verify.replay.replay import stream_of
+from skyband.framework.verify.replay.replay import Stream, stream_of
 from skyband.framework.verify.stored import Stored
 from skyband.framework.why.history import Answers, Moment, definition, in_order, of_rejected, of_stay, stays
 from skyband.framework.why.item import Item, item_of
@@ -183,6 +183,19 @@ def test_stays_and_ranks_are_those_of_the_changes_one_by_one(job: tuple[Job, lis
                 assert left or now
                 ranks.append([item for _, item in now].index(stream.items[stay.enters]) + 1)
             assert (stay.first, stay.best, stay.last) == (ranks[0], min(ranks), ranks[-1])
+
+
+@pytest.mark.parametrize("name", ["best", "front"])
+def test_changes_that_do_not_replay_end_with_a_coded_error(job: tuple[Job, list[Row]], name: str) -> None:
+    made, rows = job
+    stream = stream_of(made.stored, made.query(name))
+    left = {(stream.keys[i], stream.items[i]) for i, change in enumerate(stream.change) if change == "-"}
+    first = next(i for i, change in enumerate(stream.change) if change == "+" and (stream.keys[i], stream.items[i]) in left)
+    rest = [i for i in range(stream.rows.num_rows) if i != first]
+    damaged = Stream(stream.stored, stream.query, stream.rows.take(rest))
+    with pytest.raises(SkybandError, match="SKY-E900 the changes do not replay"):
+        for row in rows:
+            stays(made.plan, damaged, made.item(name, row[0]))
 
 
 def test_a_pair_is_the_same_whichever_is_named_first(job: tuple[Job, list[Row]]) -> None:

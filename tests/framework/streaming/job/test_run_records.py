@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.framework.tables.schemas import fixed_schema
 from skyband.jobs import cli
 from skyband.jobs.outcome import Outcome
+from skyband.jobs.running.options import RunOptions
 from skyband.jobs.running.recorded import recorded
+from skyband.jobs.spec import SpecText
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import make_plan
 from tests.spark.jobs import write_file, write_spec
@@ -40,16 +42,16 @@ class Job:
         self.path = directory / "spec.yaml"
         self.path.write_text("job: tests\n")
         checkpoints.write(self.layout.file, json.dumps({"job": "tests", "generation": "g1"}))
-        self.args = argparse.Namespace(spec=str(self.path), lines=Lines(), recorded=Outcome(None))
+        self.options = RunOptions(SpecText(str(self.path)), Lines(), Outcome(None))
 
     def run(self, code: int = 0, failed: BaseException | None = None, command: str = "run") -> None:
-        self.args.lines, self.args.recorded = Lines(), Outcome(None)
-        self.args.recorded.add(7, {"in": 100, "filtered": 5, "accepted": 80}, {"late": 10, "parse": 5}, {"q": 30, "p": 3}, 4)
-        with one_run(self.layout, "tests"), recorded(self.args, command, self.layout) as record:
+        self.options = replace(self.options, lines=Lines(), outcome=Outcome(None))
+        self.options.outcome.add(7, {"in": 100, "filtered": 5, "accepted": 80}, {"late": 10, "parse": 5}, {"q": 30, "p": 3}, 4)
+        with one_run(self.layout, "tests"), recorded(self.options, command, self.layout) as record:
             if failed is not None:
                 raise failed
             record.ended(code)
-        self.args.recorded.write(code, [])
+        self.options.outcome.write(code, [])
 
     def rows(self) -> list[dict[str, Any]]:
         return sorted(delta_read.read(delta_read.open_table(self.layout.root, JOB_RUNS)).to_pylist(), key=lambda r: r["run_id"])
@@ -103,11 +105,11 @@ def test_a_signal_that_ends_a_run_at_once_is_no_kill(job: Job, monkeypatch: pyte
     """The handler notes the end while the run goes on; the next one makes the row."""
     monkeypatch.setattr(run_records, "settle", lambda *_: pytest.fail("a handler writes no table"))
     with one_run(job.layout, "tests"):
-        record = recorded(job.args, "run", job.layout)
+        record = recorded(job.options, "run", job.layout)
         monkeypatch.undo()
         record.__enter__()
-        job.args.recorded.write(143, [])
-        job.args.recorded.write(143, [])
+        job.options.outcome.write(143, [])
+        job.options.outcome.write(143, [])
     assert [(r["status"], r["exit_code"]) for r in history(job.layout)] == [("stopped", 143)]
     job.run()
     assert [(r["status"], r["exit_code"]) for r in job.rows()] == [("stopped", 143), ("done", 0)]

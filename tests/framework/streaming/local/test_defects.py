@@ -37,6 +37,7 @@ from skyband.framework.streaming.local.tasks import Blocks
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.run import spark_backlog
 from skyband.framework.streaming.run.batch import Batch
+from skyband.framework.streaming.run.context import Texts
 from skyband.framework.streaming.run.runner import READING, Runner
 from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.framework.tables.writing.factory import writer_for
@@ -87,7 +88,7 @@ def while_reading(spec: Path, do: Callable[[], object], sink: str | None = None,
             do()
 
     engine = LocalEngine(no_spark)
-    Runner(engine, plan, writer_for(plan.sink), batches.append, warn=lambda _: None, phase=phase, clock=clock).run(once=True)
+    Runner(engine, plan, writer_for(plan.sink), batches.append, Texts(lambda _: None, phase), clock=clock).run(once=True)
     return batches
 
 
@@ -467,7 +468,7 @@ def test_a_signal_while_spark_reads_sets_no_file_aside(tmp_path: Path, monkeypat
     engine = LocalEngine(read.start)
     monkeypatch.setattr(spark_backlog, "spans_by_spark", Spans(directory).spans)
     try:
-        done = Runner(engine, plan, writer_for(plan.sink), lambda _: None, warn=lambda _: None).run(once=True, finish=True)
+        done = Runner(engine, plan, writer_for(plan.sink), lambda _: None, Texts(lambda _: None)).run(once=True, finish=True)
     finally:
         STOP.signal = None
     assert not done.completed and read.urls == [["1.csv"]]

@@ -16,6 +16,7 @@ from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.streaming.local.engine import LocalEngine
 from skyband.framework.streaming.rows import lookup_tables
 from skyband.framework.streaming.run import commit
+from skyband.framework.streaming.run.context import Texts
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs.spec import load_plan
@@ -153,7 +154,7 @@ def test_tables_that_only_spark_reads_are_read_by_it(tmp_path: Path, monkeypatch
     monkeypatch.setattr(lookup_tables, "read_tables", read)
     warnings: list[str] = []
     engine = LocalEngine(lambda: session)  # type: ignore[arg-type, return-value]
-    Runner(engine, plan, writer_for(plan.sink), lambda _: None, warn=warnings.append).run(once=True, finish=True)
+    Runner(engine, plan, writer_for(plan.sink), lambda _: None, Texts(warnings.append)).run(once=True, finish=True)
     assert warnings == [
         "look-up tables can only be read by Spark, which starts for it: "
         "look-up site, whose path is a pattern, or of another file system, is read by Spark alone"

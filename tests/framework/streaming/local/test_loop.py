@@ -36,6 +36,7 @@ from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.run import commit
 from skyband.framework.streaming.run.batch import Batch
+from skyband.framework.streaming.run.context import Texts
 from skyband.framework.streaming.run.runner import Finished, Runner
 from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.framework.tables.writing.factory import writer_for
@@ -83,7 +84,7 @@ def run(
 
     engine = LocalEngine(start)
     warn = (lambda text: None) if warnings is None else warnings.append
-    finished: Finished = Runner(engine, plan, writer_for(plan.sink), done, warn=warn).run(once=once, finish=finish)
+    finished: Finished = Runner(engine, plan, writer_for(plan.sink), done, Texts(warn)).run(once=once, finish=finish)
     assert finished.completed
     return batches
 

@@ -14,8 +14,9 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import conceal
+from skyband.framework.spark_adapter.failures import log_file
 from skyband.framework.streaming.spark import log
-from skyband.framework.streaming.spark.log import KEPT, log_file
+from skyband.framework.streaming.spark.log import KEPT
 
 Write = Callable[..., Path]
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage import delta_read
 from skyband.framework.tables.results import derive as module
-from skyband.framework.tables.results.derive import intervals, ranked
-from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema
+from skyband.framework.tables.results.timeline import Timeline
+from skyband.framework.tables.schemas import changes_schema, results_schema
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes, to_table, without
@@ -39,11 +39,9 @@ def test_intervals_by_definition(seed: int, batches: int, steps: int, items: int
     names = [*keys, *(f"{r}_{c}" for r in roles for c in ("id", "seq", "time", "x", "price")), *NAMES[4:]]
     query = plan.queries[0]
     schema = results_schema(plan, query)
-    opened, closed = schema.empty_table(), []
+    timeline, opened, closed = Timeline.of(plan, query), schema.empty_table(), []
     for batch in changes:
-        rows = intervals(
-            opened, to_table(batch["near"], without(changes_schema(plan, query), "batch_id")), keys, identity_columns(plan, query)
-        )
+        rows = timeline.intervals(opened, to_table(batch["near"], without(changes_schema(plan, query), "batch_id")))
         opened = rows.filter(rows["is_current"])
         closed.append(rows.filter(pc.invert(rows["is_current"])))
     found = pa.concat_tables([*closed, opened]).to_pylist()
@@ -60,10 +58,10 @@ def test_changes_that_do_not_replay_are_a_defect() -> None:
     empty = results_schema(plan, query).empty_table()
     twice = [*good, {**next(r for r in good if r["change"] == "+"), "step": 0}]
     with pytest.raises(SkybandError, match="SKY-E900"):
-        intervals(empty, to_table(twice, schema), (), identity_columns(plan, query))
+        Timeline.of(plan, query).intervals(empty, to_table(twice, schema))
     leaves = [r for r in good if r["change"] == "-"][:1]
     with pytest.raises(SkybandError, match="SKY-E900"):
-        intervals(empty, to_table(leaves, schema), (), identity_columns(plan, query))
+        Timeline.of(plan, query).intervals(empty, to_table(leaves, schema))
 
 
 @given(
@@ -79,10 +77,10 @@ def test_rank_by_definition(rows: list[tuple[str, int, int, float]], sided: bool
     query = make_plan("unused", ("grp",), roles, direction).queries[0]  # type: ignore[arg-type]
     kinds = [("grp", pa.string()), (f"{roles[0]}_seq", pa.int64()), (f"{roles[1]}_seq", pa.int64()), ("score", pa.float64())]
     table = pa.Table.from_pylist([dict(zip([k for k, _ in kinds], r, strict=True)) for r in rows], pa.schema(kinds))
-    ordered, _, rank = ranked(table, query, ("grp",))
+    ordered = Timeline(query, ("grp",), ()).ranked(table)
     found = {}
-    for r, n in zip(ordered.to_pylist(), rank.tolist(), strict=True):
-        found[tuple(r.values())] = n
+    for r in ordered.to_pylist():
+        found[tuple(v for name, v in r.items() if name != "rank")] = r["rank"]
     sign = 1 if direction == "min" else -1
     for key in "ab":
         mine = sorted((r for r in rows if r[0] == key), key=lambda r: (sign * r[3], -min(r[1:3]), -max(r[1:3])))

@@ -17,9 +17,10 @@ from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.quality.gate import Gate
 from skyband.framework.tables.outcome import BROKEN
 from skyband.framework.tables.render import numbered
-from skyband.framework.tables.results.derive import derive, intervals
+from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.results.invariants import AT_MOST, IN_BOUNDS, IN_ORDER, REPLAYS, broken, broken_by_reports
-from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema, stream_columns
+from skyband.framework.tables.results.timeline import Timeline
+from skyband.framework.tables.schemas import changes_schema, results_schema, stream_columns
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import item_row, make_plan, random_changes, to_table
@@ -94,13 +95,14 @@ def test_what_is_broken_is_found_where_the_definition_finds_it(seed: int, keyed:
     cut = next(
         i for i in range(cut, len(rows)) if i == 0 or (rows[i].get("grp"), rows[i]["step"]) != (rows[i - 1].get("grp"), rows[i - 1]["step"])
     )
-    schema, keys, identity = changes_schema(plan, query), stream_columns(plan, query), identity_columns(plan, query)
+    schema, keys = changes_schema(plan, query), stream_columns(plan, query)
     first, second = rows[:cut], rows[cut:]
-    derived = intervals(results_schema(plan, query).empty_table(), to_table(first, schema), keys, identity)
+    timeline = Timeline.of(plan, query)
+    derived = timeline.intervals(results_schema(plan, query).empty_table(), to_table(first, schema))
     opened = derived.filter(derived["is_current"])
     shuffled = second if rng.random() < 0.5 else rng.sample(second, len(second))
     told = to_table(shuffled, schema)
-    after = intervals(opened, told, keys, identity)
+    after = timeline.intervals(opened, told)
     found = {o.expectation: o.unexpected for o in broken(plan, query, opened, told, after, numbered(opened, told, keys))}
     assert found == by_definition(second, first, query)
 
@@ -121,7 +123,7 @@ def test_what_enters_a_list_of_queries_is_held_to_the_bounds_of_its_own() -> Non
     ]
     told = to_table(rows, changes_schema(plan, query))
     empty = results_schema(plan, query).empty_table()
-    after = intervals(empty, told, stream_columns(plan, query), identity_columns(plan, query))
+    after = Timeline.of(plan, query).intervals(empty, told)
     number = numbered(empty, told, stream_columns(plan, query))
     found = {o.expectation: (o.unexpected, [e["found"] for e in o.examples]) for o in broken(plan, query, empty, told, after, number)}
     assert found == {AT_MOST: (1, [2]), IN_BOUNDS: (2, [1.5, 3.1])}
@@ -134,7 +136,7 @@ def test_rows_that_are_not_what_the_changes_make_are_missed() -> None:
     query = plan.queries[0]
     told = to_table(changes(random.Random(1), False, 20), changes_schema(plan, query))
     empty = results_schema(plan, query).empty_table()
-    after = intervals(empty, told, (), identity_columns(plan, query))
+    after = Timeline.of(plan, query).intervals(empty, told)
     number = numbered(empty, told, ())
     assert REPLAYS not in [o.expectation for o in broken(plan, query, empty, told, after, number)]
     for damaged in (after.slice(1), pa.concat_tables([after, after.slice(0, 1)])):

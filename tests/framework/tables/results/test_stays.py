@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.items import ItemShape, Part, RankTerm, TimeVarying, Value
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.results.derive import intervals
 from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.results.stays import Durable, Interval, covered, durable, least_micros, records
-from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema, stream_columns
+from skyband.framework.tables.results.timeline import Timeline
+from skyband.framework.tables.schemas import changes_schema, results_schema
 from skyband.framework.tables.sql.dialects import DIALECTS, limited, plain
 from skyband.operators.base import Window
 from tests.framework.tables.plans import DAY, make_plan, to_table
@@ -104,7 +104,7 @@ class InMemory(Reader):
         changes = to_table(rows, changes_schema(plan, query))
         empty = results_schema(plan, query).empty_table()
         before = changes.filter(pc.equal(changes["batch_id"], 0))
-        made_of = intervals(empty, before, stream_columns(plan, query), identity_columns(plan, query))
+        made_of = Timeline.of(plan, query).intervals(empty, before)
         self.tables = {"near": made_of, "near_changes": changes}
 
     def read(self, table: str, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:

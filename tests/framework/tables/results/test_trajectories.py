@@ -7,7 +7,8 @@ from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +19,16 @@ from deltalake import DeltaTable, write_deltalake
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.items import ItemShape, TimeVarying
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.model import Plan
+from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
 from skyband.framework.queries.protocol import Question
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.tables.results.derive import derive, values_at
+from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.results.reader import Reader
+from skyband.framework.tables.results.timeline import Timeline
 from skyband.framework.tables.schemas import derived_tables
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
@@ -39,6 +41,7 @@ from tests.seeds import seeds
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOTION = ItemShape((), (), time_varying=TimeVarying("loyalty_seconds", "slope"))
+MOVING = Timeline(cast("QueryNode", SimpleNamespace(item=MOTION)), (), ("item",))
 Row = tuple[int, int, str, float | None, str]
 
 
@@ -121,12 +124,13 @@ def intervals(*rows: tuple[str, int, float, int]) -> pa.Table:
 def test_the_latest_point_by_then_counts_and_an_interval_is_one() -> None:
     rows = intervals(("a", 0, 1.0, 1), ("b", 5_000_000, 3.0, 0), ("c", 2_000_000, 9.0, -1))
     points = intervals(("a", 2_000_000, 3.0, 0), ("a", 4_000_000, 3.0, -1), ("a", 9_000_000, 0.0, 0), ("c", 2_500_001, 8.499999, 1))
-    got = values_at(rows, points, MOTION, ["item"], np.array([4_500_000, 6_000_000, 2_500_003]))
+    got = MOVING.values_at(rows, points, np.array([4_500_000, 6_000_000, 2_500_003]))
     assert got["loyalty_seconds"].to_pylist() == [2.5, 3.0, 8.500001] and got["slope"].to_pylist() == [-1, 0, 1]
-    assert values_at(rows.slice(0, 0), points, MOTION, ["item"], np.empty(0, np.int64)).num_rows == 0
-    assert values_at(rows.slice(0, 1), points.slice(0, 0), MOTION, [], np.array([1])).column("loyalty_seconds").to_pylist() == [1.000001]
+    assert MOVING.values_at(rows.slice(0, 0), points, np.empty(0, np.int64)).num_rows == 0
+    alone = replace(MOVING, identity=())
+    assert alone.values_at(rows.slice(0, 1), points.slice(0, 0), np.array([1])).column("loyalty_seconds").to_pylist() == [1.000001]
     with pytest.raises(SkybandError, match="before it entered the result"):
-        values_at(rows, points, MOTION, ["item"], np.array([4_500_000, 4_999_999, 2_500_003]))
+        MOVING.values_at(rows, points, np.array([4_500_000, 4_999_999, 2_500_003]))
 
 
 def test_trajectories_that_do_not_fit_are_told() -> None:
