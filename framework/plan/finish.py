@@ -16,14 +16,14 @@ FinishAt: TypeAlias = int | Literal["newest", "end"]
 def finished_frontier(plan: Plan, newest: int, at: FinishAt = "newest") -> int:
     """Return the frontier after a finish, where the newest row has the instant ``newest``: 1 microsecond after ``at``. O(queries).
 
-    ``newest`` does not let sliding windows run empty. ``end``: the latest end of a tumbling window or session that holds that row, and
-    boundary of a query with ``every`` at it or after it.
+    ``newest`` does not let sliding windows run empty; an instant before the newest row is as ``newest``. ``end``: the latest end of a
+    tumbling window or session that holds that row, and boundary of a query with ``every`` at it or after it.
     """
     if at == "newest":
         return newest + 1
     if at == "end":
         return max([newest, *(last for query in plan.every_query for last in _closing(query, newest))]) + 1
-    return at + 1
+    return max(newest, at) + 1
 
 
 def _closing(query: QueryNode, newest: int) -> list[int]:

@@ -62,6 +62,10 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("spec")
     p.add_argument("--finish", action="store_true", help="declare the input complete: also process the rows that wait for the watermark")
     p.add_argument(
+        "--finish-at", metavar="T",
+        help="like --finish, up to an instant in UTC; or 'end': until the tumbling windows, sessions and boundaries of the newest row end",
+    )  # fmt: skip
+    p.add_argument(
         "--demote", metavar="RULE", action="append", default=[], help="treat this row rule of severity fail as reject; may be repeated"
     )
     p.add_argument("--quiet", action="store_true", help="do not print a line per batch")
@@ -137,9 +141,16 @@ def stream(options: RunOptions, alone: bool = False) -> int:
             unread = waiting(plan.source, layout) if once else None
             changes = reshaped(plan, job, layout) if job is not None else []
             requests = job is not None and waiting_requests(layout, job.live.taken)
-            idle = unread == [] and not (changes or options.rebuild_results or requests)
+            further = options.finish not in (None, "newest")
+            idle = unread == [] and not (changes or options.rebuild_results or requests or further)
             by_spark = catalog is not None and catalog.needs_spark(plan)
-            idle = idle and not by_spark and job is not None and at_rest(layout, job, options.finish) and all_sent(plan, layout, job)
+            idle = (
+                idle
+                and not by_spark
+                and job is not None
+                and at_rest(layout, job, options.finish is not None)
+                and all_sent(plan, layout, job)
+            )
             if job is not None and idle and not alerting.needs_spark(plan, layout, job):
                 code = streaming.RunIdle(options, plan, layout, job, began, catalog).run()
                 alerting.send_waiting(plan, layout, job, lines)

@@ -197,8 +197,9 @@ class StreamJob:
         )  # fmt: skip
         with locks:
             finished = runner.run(
-                once=options.runs_once(plan), finish=options.finish, rebuild=options.rebuild_results, found=next(iter(tables), None)
-            )
+                once=options.runs_once(plan), finish=options.finish is not None, rebuild=options.rebuild_results,
+                found=next(iter(tables), None), finish_at=options.finish or "newest",
+            )  # fmt: skip
         progress.close()
         plan = gate.plan = finished.sink.plan
         report_warned(plan, progress.warned, progress.rows, lines)

@@ -95,9 +95,10 @@ class Finish:
         if self.totals.newest is None:
             return True
         layout, job = self.context.layout, self.opened.job
-        frontier = finished_frontier(self.opened.plan, self.totals.newest, self.at)
         # Spark counts in ms: every frontier gets a watermark of its own, later than those before.
         known = {f: w for w, f in job.finishes}
+        # An earlier finish may have gone further than the newest row.
+        frontier = max([finished_frontier(self.opened.plan, self.totals.newest, self.at), *known])
         watermark_ms = known.get(frontier, max([-(-frontier // 1000), *(w + 1 for w in known.values())]))
         if frontier not in known:
             job.finishes.append([watermark_ms, frontier])
