@@ -10,7 +10,7 @@ from typing import Final
 from skyband.operators.base import I64, AnyArray
 from skyband.operators.pair_rows.hash_index.index import grown, new_index
 from skyband.operators.pair_rows.hash_index.kernels import PAUSE, RESUME, SIZE
-from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, Settings
+from skyband.operators.pair_rows.kernels.tables import FIRST_ALIVE, Advance, Bucket, Settings
 from skyband.operators.pair_rows.scored import ScoredPairs
 from skyband.operators.pair_rows.zone_maps.kernels import GROUP, Zones
 from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
@@ -64,7 +64,7 @@ class Shortcuts:
 
     def next_slice(self, settings: Settings, bucket: Bucket, key: int, at: int, stop: int) -> tuple[Zones | None, int]:
         """Return the zones for a key's next arrivals and where they end, as ``ZoneMaps.next_slice``; no zones if the index is used."""
-        if not len(self.index.columns.a):
+        if not len(self.index.columns.a) or at - bucket.keys[key, FIRST_ALIVE] < self.index.use.least:
             return self.maps.next_slice(settings, bucket, key, at, stop)
         self.grow(len(bucket.keys))
         region = self.index.regions[key]

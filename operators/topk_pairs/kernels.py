@@ -538,7 +538,7 @@ class PartnerFinder(NamedTuple):
 
     scoring: Scoring
     zones: Zones
-    index: HashIndex
+    hash_index: HashIndex
     cutoff: float
     """float64."""
     blocks: Blocks
@@ -561,7 +561,7 @@ def new_finder(scoring: Scoring, zones: Zones, index: HashIndex, cutoff: float, 
 @maker
 def find(finder: PartnerFinder, task: Task, place: Place, batch: SubBatch, skyband: Skyband) -> tuple[PartnerFinder, bool]:
     """Find the candidates of a sub-batch, as ``Finder.find``."""
-    scoring, zones, index, cutoff, blocks = finder.scoring, finder.zones, finder.index, finder.cutoff, finder.blocks
+    scoring, zones, index, cutoff, blocks = finder.scoring, finder.zones, finder.hash_index, finder.cutoff, finder.blocks
     settings, objects, offset, key = task.settings, task.bucket.objects, place.offset, place.key
     search = Search(scoring, objects, offset, zones, batch, skyband, cutoff, blocks, task.work)
     candidates, gathered, by_index = finder.candidates, finder.gathered, is_used(index, key, batch)
@@ -606,7 +606,7 @@ def drive(
     finder, keeper = new_finder(scoring, zones, index, cutoff, task), new_skyband_keeper(task.settings, task.bucket)
     scored = task.settings.sub_batch if cutoff == np.inf and task.settings.apart == 1 else 0
     rows, written, keeper, finder, seq = _run(task, finder, keeper, scored)
-    return rows, written, keeper.skyband, keeper.end, seq, finder.index
+    return rows, written, keeper.skyband, keeper.end, seq, finder.hash_index
 
 
 def drive_capped(
@@ -617,7 +617,7 @@ def drive_capped(
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
     finder, keeper = new_finder(scoring, zones, index, np.inf, task), new_capped_keeper(limits, task.settings, task.bucket)
     rows, written, keeper, finder, seq = _run_capped(task, finder, keeper, task.settings.sub_batch)
-    return rows, written, keeper.skyband, keeper.end, seq, finder.index
+    return rows, written, keeper.skyband, keeper.end, seq, finder.hash_index
 
 
 def drive_shard(
@@ -632,7 +632,7 @@ def drive_shard(
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
     finder, keeper = new_finder(scoring, zones, index, np.inf, task), new_skyband_keeper(task.settings, task.bucket)
     rows, written, keeper, finder, seq = _run_shard(task, own, finder, keeper, new_outbox(task.settings, True))
-    return rows, written, keeper.skyband, keeper.end, seq, finder.index
+    return rows, written, keeper.skyband, keeper.end, seq, finder.hash_index
 
 
 class CappedShare(NamedTuple):
@@ -652,4 +652,4 @@ def drive_capped_shard(
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
     finder, keeper = new_finder(scoring, zones, index, np.inf, task), new_capped_keeper(share.limits, task.settings, task.bucket)
     rows, written, keeper, finder, seq = _run_capped_shard(task, share.own, finder, keeper, new_outbox(task.settings, False))
-    return rows, written, keeper.skyband, keeper.end, seq, finder.index
+    return rows, written, keeper.skyband, keeper.end, seq, finder.hash_index

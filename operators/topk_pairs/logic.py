@@ -234,7 +234,7 @@ class CappedPairsLogic(PairsLogic, CappedLogic):
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
         self.shortcuts.drop_if_moved(self.windows.pool.moves)
-        run = ZonedDriver(capped_driver(), self.shortcuts)
+        run: ZonedDriver[ChangeRows] = ZonedDriver(capped_driver(), self.shortcuts)
         return run(self.limits, self._task(bucket, advance))[:4]
 
 

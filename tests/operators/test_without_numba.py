@@ -26,6 +26,7 @@ from tests.operators import (
     test_contract,
     test_deleted_sets,
     test_groups,
+    test_hash_index,
     test_ranked_skyline,
     test_scored_partners,
     test_shards_sets,
@@ -129,6 +130,14 @@ def deleted_pairs(seed: int) -> Iterable[Any]:
     return pairs(pairs_host, lambda *given: pairs_host.deleting(made(*given), seed), seed)
 
 
+def joined_pairs(seed: int) -> Iterable[Any]:
+    """Pairs with equal columns, by the hash index."""
+    kinds = list(test_hash_index.MAKE)
+    with pytest.MonkeyPatch.context() as patch:
+        test_hash_index.use(patch, **list(test_hash_index.USES.values())[seed % 3])
+        yield from pairs(pairs_host, lambda *given: test_hash_index.joined(kinds[seed % 4], *given), seed)
+
+
 def pairs_of_shards(seed: int) -> Iterable[Any]:
     """What two shards find of pairs, plain or capped, and what the merge makes of it."""
     operator = (pairs_host.random_case, test_capped_pairs.capped_case)[seed % 2](seed, 40).op
@@ -219,6 +228,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "topk_pairs": (topk_pairs, 500, 580),
     "capped_pairs": (capped_pairs, 500, 560),
     "deleted_pairs": (deleted_pairs, 500, 560),
+    "joined_pairs": (joined_pairs, 500, 560),
     "pairs_of_shards": (pairs_of_shards, 500, 540),
     "threshold_pairs": (threshold_pairs, 500, 560),
     "scored_matches": (scored_matches, 500, 560),

@@ -104,3 +104,19 @@ def test_explain_says_what_a_state_is_asked_for(plan: Plan) -> None:
         "similarity jaccard of words", "pairs     those within the bounds; all would be 45 at N = 10 rows",
     ):  # fmt: skip
         assert said in text, text
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("a.side = b.side and a.x < b.x", "; partners come from a hash index by a.side = b.side, and from a scan where it does not pay"),
+        (
+            "a.id = b.x and a.x + 1 = b.x",
+            " by a.id = b.x, and from a scan where it does not pay; (a.x + 1) = b.x has no index, as it compares",
+        ),
+        ("a.side <> b.side or a.x = b.x", None),
+    ],
+)
+def test_explain_says_by_which_columns_partners_are_found(where: str, said: str | None) -> None:
+    text = explain(plan_of_text(SPEC.replace("max_score: 2}", f"max_score: 2, where: {where}}}")))
+    assert text.count("hash index") == text.count("has no index") == 0 if said is None else said in text, text
