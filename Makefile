@@ -1,7 +1,7 @@
 # Two commands for a fresh machine with Python 3.11+, Java, make and git: `make demo` and `make test`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-all fuzz kills lint format bench requirements airflow airflow-ui airflow-test editor-test docs wheel image clean
+.PHONY: help setup demo quick test test-all kernels fuzz kills lint format bench requirements airflow airflow-ui airflow-test editor-test docs wheel image clean
 
 PYTHON ?=
 SKYBAND_SHARED ?= ../shared
@@ -19,20 +19,24 @@ demo: ## set up what the demo needs and run its job: a year of real flights
 	@$(BIN)/skyband demo
 	@sh scripts/setup.sh later
 
-# Python keeps the compiled tests, also where the environment says otherwise: to compile their assertions takes longer than to run them.
+# Python keeps compiled modules and tests, also where the environment says otherwise: compiling their assertions takes longer than running many.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+
 quick: setup ## run the files of tests/quick.txt, without Spark and with few random cases (two processes)
-	@PYTHONDONTWRITEBYTECODE= SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 --dist loadfile -m "not (slow or chaos or long or spark or real or airflow)" @tests/quick.txt
+	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(PYTEST) -n 2 --dist loadfile -m "not (slow or chaos or long or spark or real or airflow)" @tests/quick.txt
+
+# mypy takes one processor: kernels are compiled on the other one meanwhile.
+test: setup ## set everything up, check style and types, run the tests with some of the random cases (two processes)
+	@$(MAKE) --no-print-directory -j 2 lint kernels
+	@SKYBAND_SEEDS=0.4 $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow and not chaos and not airflow"
+
+test-all: setup ## all random cases, and also the slow tests, those that kill processes, and those on more real data
+	@$(MAKE) --no-print-directory -j 2 lint kernels
+	@$(PYTEST) --durations=20
 
 # Two processes of tests would compile the same kernels and wait for each other: compile those of the gallery first, in parallel.
-WARM := $(BIN)/python -m skyband.framework.environment.bundle --warm
-
-test: lint ## set everything up, check style and types, run the tests with some of the random cases (two processes)
-	@$(WARM)
-	@SKYBAND_SEEDS=0.4 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow and not chaos and not airflow"
-
-test-all: lint ## all random cases, and also the slow tests, those that kill processes, and those on more real data
-	@$(WARM)
-	@$(BIN)/python -m pytest --durations=20
+kernels: setup ## compile the kernels of the gallery, which most tests need, into the cache
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m skyband.framework.environment.bundle --warm
 
 fuzz: setup ## damage 20,000 specs, 2,000 sources and 300 sinks, send 3,000 statements to serve; more: make fuzz cases=100000 sources=9000 sinks=3000 statements=50000
 	@$(BIN)/python -m tests.framework.spec.fuzz $(or $(cases),20000)

@@ -246,21 +246,24 @@ PLANTED = {
     "4.refused.json": GOOD, "999999.json": "[]",
 }  # fmt: skip
 """Name -> content (None: a directory)."""
+ALONE = [name for name in PLANTED if name[0] in "1234" and len(name.partition(".")[0]) == 1]
+"""The names of the next requests and of their notes: these would decide about each other."""
+TOGETHER = [[name for name in PLANTED if name not in ALONE], *([name] for name in ALONE)]
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_what_is_no_request_is_left_alone_and_decides_nothing(made: Made, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path = made.layout.requests / name
-    path.parent.mkdir()
-    text = PLANTED[name]
-    path.mkdir() if text is None else path.write_text(text)
+@pytest.mark.parametrize("names", TOGETHER, ids=lambda names: names[0])
+def test_what_is_no_request_is_left_alone_and_decides_nothing(made: Made, names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    paths = {made.layout.requests / name: PLANTED[name] for name in names}
+    made.layout.requests.mkdir()
+    for path, text in paths.items():
+        path.mkdir() if text is None else path.write_text(text)
     assert waiting(made.layout, 0) == []
     assert made.add(BEST, "--from-now") == 0
     assert made.listed(capsys)["best"]["state"] == "waiting to be added"
     plan = made.boundary()
     assert [q.name for q in plan.queries] == ["far5", "near", "best"] and 0 < plan.live.taken < 10
     assert made.listed(capsys)["best"]["state"] == "running" and waiting(made.layout, plan.live.taken) == []
-    assert path.is_dir() if text is None else path.read_text() == text
+    assert all(path.is_dir() if text is None else path.read_text() == text for path, text in paths.items())
     assert cli.main(["queries", "remove", str(made.spec), "best"]) == 0
     assert [q.name for q in made.boundary().queries] == ["far5", "near"]
 

@@ -337,7 +337,7 @@ def requests(op: Any) -> list[SnapshotRequest | None] | None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_operator_keeps_the_contract(name: str) -> None:
     op = OPERATORS[name]
-    assert sum(check_operator(op, seed, requests=requests(op)) for seed in seeds(100, 108)) > 0
+    assert sum(check_operator(op, seed, 60, 2, requests(op)) for seed in seeds(100, 108)) > 0
 
 
 @pytest.mark.slow

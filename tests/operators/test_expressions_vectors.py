@@ -14,6 +14,7 @@ from skyband.framework.verify.brute_force.expressions import Values, score_of
 from skyband.operators.expressions import ExpressionErrors, attributes, canonical, compile_pair, matrix, parse
 from skyband.operators.expressions.kernels.vectors import BLOCK
 from skyband.operators.expressions.vectors import PARTS, STEP, Vector, norm_name, part_start, rows
+from tests.seeds import cases
 
 TEXTS = (
     "cosine(a.e, b.e)",
@@ -71,8 +72,17 @@ def check(text: str, dimension: int, n: int, seed: int) -> None:
                     assert count(cols, none, lo, n, xf, NONE, NONE, limit) == np.count_nonzero(want <= limit)
 
 
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("dimension", [1, STEP - 1, STEP, 2 * STEP + 1])
+DIMENSIONS = (1, STEP - 1, STEP, 2 * STEP + 1)
+EVERY_FUNCTION = TEXTS[4]
+CASES = [
+    pytest.param(text, dimension, marks=() if text == EVERY_FUNCTION or n % 4 == m else pytest.mark.slow)
+    for n, text in enumerate(TEXTS)
+    for m, dimension in enumerate(DIMENSIONS)
+]
+"""A kernel is compiled for each: every text with one dimension, and that with every function with all, are not slow."""
+
+
+@pytest.mark.parametrize(("text", "dimension"), CASES)
 def test_kernels_and_definition_agree(text: str, dimension: int) -> None:
     for seed in range(5):
         check(text, dimension, 30, seed)
@@ -118,8 +128,12 @@ def test_norms_of_parts() -> None:
     assert starts == sorted(starts) and (starts[0], starts[-1]) == (0, 50)
 
 
-@given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=40))
-@settings(max_examples=50, deadline=None)
+PAIRS = st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3))
+
+
+# Every dimension has its own kernel: few of them, on both sides of the length that a loop takes at once.
+@given(st.sampled_from([1, STEP - 1, STEP + 1, 40]).flatmap(lambda n: st.lists(PAIRS, min_size=n, max_size=n)))
+@settings(max_examples=cases(50), deadline=None)
 def test_sums_are_in_order(numbers: list[tuple[float, float]]) -> None:
     dot, squares = 0.0, 0.0
     for x, y in numbers:

@@ -86,7 +86,7 @@ OPERATORS = {
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_contract(name: str) -> None:
-    assert sum(check_operator(OPERATORS[name], seed) for seed in seeds(0, 12)) > 0
+    assert sum(check_operator(OPERATORS[name], seed, 60, 2) for seed in seeds(0, 12)) > 0
 
 
 # ---------------------------------------------------------------- by definition

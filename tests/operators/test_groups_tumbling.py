@@ -42,7 +42,7 @@ WINDOWS = (Window(micros=20, tumbling=TEN), Window(count=5, micros=20, tumbling=
 @pytest.mark.parametrize("deletes", [False, True])
 def test_contract(score: str, deletes: bool) -> None:
     operators = [groups(score, *QUERIES[:4], QUERIES[5], window=w, deletes=deletes, carry=CARRY[1:]) for w in WINDOWS]
-    assert sum(check_operator(operators[seed % 3], seed) for seed in seeds(0, 6)) > 0
+    assert sum(check_operator(operators[seed % 3], seed, 60, 2) for seed in seeds(0, 6)) > 0
 
 
 # ---------------------------------------------------------------- by definition

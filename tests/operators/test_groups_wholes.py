@@ -18,7 +18,7 @@ from skyband.operators.base import NULL, Arrivals, Kind, Named, Ragged, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.expressions.aggregates import parse_aggregates
 from skyband.operators.groups import Groups, GroupsQuery
-from tests.seeds import seeds
+from tests.seeds import cases, seeds
 
 KINDS: dict[str, Kind] = {"g": "int", "n": "int", "m": "int", "x": "float"}
 COMPARE = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -108,7 +108,7 @@ def compared(op: str, x: Any, y: Any) -> bool:
     return x is not None and y is not None and COMPARE[op](x, y)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(rows, st.sampled_from(AGGREGATES), st.sampled_from(list(COMPARE)), constants)
 def test_aggregate_and_number(stream: list[Row], text: str, op: str, number: str) -> None:
     want = expected(lambda mine: compared(op, aggregate(text, mine), Fraction(number)), stream)
@@ -117,14 +117,14 @@ def test_aggregate_and_number(stream: list[Row], text: str, op: str, number: str
         assert members(groups(having), stream) == want, having
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(rows, st.sampled_from(AGGREGATES), st.sampled_from(list(COMPARE)), st.sampled_from(AGGREGATES))
 def test_two_aggregates(stream: list[Row], x: str, op: str, y: str) -> None:
     want = expected(lambda mine: compared(op, aggregate(x, mine), aggregate(y, mine)), stream)
     assert members(groups(f"{x} {op} {y}"), stream) == want
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(50), deadline=None)
 @given(rows, st.sampled_from(AGGREGATES), st.lists(constants, min_size=1, max_size=3))
 def test_one_of(stream: list[Row], text: str, numbers: list[str]) -> None:
     def judge(mine: list[Row]) -> bool:

@@ -119,7 +119,7 @@ def raw(c: Changes, query: int) -> bytes:
     return b"".join(f[mine].tobytes() for f in fields)
 
 
-@pytest.mark.parametrize(("seed", "family"), [(seed, None) for seed in range(40)] + [(40 + i, f) for i, f in enumerate(FAMILIES)])
+@pytest.mark.parametrize(("seed", "family"), [(seed, None) for seed in seeds(0, 40)] + [(40 + i, f) for i, f in enumerate(FAMILIES)])
 @pytest.mark.usefixtures("eager")
 def test_each_query_is_that_of_threshold_alone(seed: int, family: str | None) -> None:
     """The same bytes block by block, the same unusable counts, and nothing is retained that no single operator retains."""

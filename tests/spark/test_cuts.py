@@ -5,6 +5,8 @@ Nothing of what cuts do to a type needs Spark: tests/local has that, type by typ
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,25 +19,36 @@ from tests.local.jobs import run as run_by_local_engine
 from tests.spark import jobs
 from tests.spark.cuts import write
 from tests.spark.equality import assert_equal_tables
-from tests.spark.kinds import KINDS, MORE, OVER_RESULTS, all_types, types_of
+from tests.spark.kinds import KINDS, MORE, OVER_RESULTS, Kind, all_types, types_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
+
+def one_of_each_type(kind: Kind) -> Kind:
+    """Return the job with the first query of each type."""
+    first: dict[str, str] = {}
+    for entry in re.split("(?m)^(?=  [a-z])", kind.queries)[1:]:
+        first.setdefault(entry.partition("type: ")[2].partition(",")[0], entry)
+    return replace(kind, queries="".join(first.values()))
+
+
 JOBS = {name: (KINDS | OVER_RESULTS)[name].from_files() for name in ("deletions", "loyalty", "results")}
+FEWER = {"one of each type": one_of_each_type(JOBS["deletions"]), "loyalty": JOBS["loyalty"], "results": JOBS["results"]}
+"""These have every query type, too."""
 COLUMNS = (*jobs.COLUMNS, *MORE)
 FILES = 8
 
 
 def written(directory: Path, name: str, max_files: int) -> Path:
-    spec = JOBS[name].write(directory, max_files)
+    spec = (JOBS | FEWER)[name].write(directory, max_files)
     jobs.without_row_rule(spec)
     return spec
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", [*FEWER, pytest.param("deletions", marks=pytest.mark.slow)])
 def test_files_runs_and_tasks_leave_no_trace(spark: SparkSession, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does the way that rows go from task to task: by Spark, or in files that are gone afterwards."""
     in_files: list[int] = []
@@ -46,7 +59,7 @@ def test_files_runs_and_tasks_leave_no_trace(spark: SparkSession, tmp_path: Path
         remove(self, batch)
 
     monkeypatch.setattr(ShuffleFiles, "done", done)
-    rows: list[Any] = JOBS[name].rows(5, 240)
+    rows: list[Any] = (JOBS | FEWER)[name].rows(5, 240)
     whole, parts = (written(tmp_path / of, name, files) for of, files in (("whole", 100), ("parts", 3)))
     write(whole.parent, rows, 1, columns=COLUMNS)
     run_by_local_engine(whole)
@@ -63,6 +76,6 @@ def test_files_runs_and_tasks_leave_no_trace(spark: SparkSession, tmp_path: Path
 
 def test_the_jobs_have_every_query_type(tmp_path: Path) -> None:
     found: set[str] = set()
-    for name in JOBS:
+    for name in FEWER:
         found |= types_of(written(tmp_path / name, name, 1))
     assert found == all_types()

@@ -55,7 +55,7 @@ def move(job: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", ["keyed", "loyalty", pytest.param("sets", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["keyed", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("loyalty", "sets"))])
 def test_a_job_of_a_former_version_goes_on(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     former = unpacked(tmp_path / "former") / kind
     alone = unpacked(tmp_path / "alone") / kind

@@ -106,7 +106,11 @@ class Job:
         return {r["id"]: r["region"] for r in table(self.directory, query).to_pylist()}
 
 
-@pytest.mark.parametrize("engines", [("spark",) * 4, ("local", "local", "spark", "local")])
+SPARK, LOCAL = "spark", "local"
+SLOW = [pytest.param(engines, marks=pytest.mark.slow) for engines in ((SPARK,) * 4, (LOCAL, LOCAL, SPARK, LOCAL))]
+
+
+@pytest.mark.parametrize("engines", [(SPARK, SPARK, LOCAL, LOCAL), *SLOW])
 def test_rows_keep_the_tables_of_their_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engines: tuple[str, ...]
 ) -> None:

@@ -161,7 +161,7 @@ def values(directory: Path) -> list[dict[str, Any]]:
     return sorted(table(directory, "best").select(columns).to_pylist(), key=lambda r: r["n"])
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("form", ["json", "csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_a_row_has_one_verdict_however_it_is_read(spark: SparkSession, tmp_path: Path, form: str) -> None:
     once, waits = tmp_path / "once", tmp_path / "waits"
     spec = spec_of(once, form, "0 seconds")

@@ -17,6 +17,7 @@ from skyband.framework.base.units import written_float
 from skyband.framework.plan.model import Plan
 from tests.framework.alerts import defined
 from tests.framework.alerts.jobs import QUERIES, VALUED, last_of, plan_of, put, rows_of, tables_of
+from tests.seeds import cases
 
 WHO = Identity("owner", "machines", "gen1")
 START = Position("gen1", -1, "0" * 16)
@@ -116,7 +117,7 @@ def test_bounds_compare_as_written(spelling: str, tmp_path: Path) -> None:
     assert read_all(tmp_path, plan, "same", [(-1, 9)]) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(st.sampled_from([2.0**53, 1e15, 0.1, 1.0, 1e-300, 123456.78]), st.integers(-3, 3), st.integers(-40, 40), st.integers(14, 19))
 def test_a_value_is_beyond_a_bound_by_their_digits(near: float, steps: int, off: int, digits: int) -> None:
     value = near

@@ -100,7 +100,7 @@ def by_id(bodies: list[bytes]) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("cuts", [(1000,), (5, 9, 1000), (1, 2, 3, 4, 20)])
+@pytest.mark.parametrize("cuts", [*(pytest.param(c, marks=pytest.mark.slow) for c in ((1000,), (5, 9, 1000))), (1, 2, 3, 4, 20)])
 def test_once_each_whatever_the_runs(cuts: tuple[int, ...], hook: Receiver, tmp_path: Path) -> None:
     job, channel = Job(tmp_path), Channel("c", webhook=hook.url, headers=(("X-Key", "k"),))
     for cut in (*cuts, 1000):

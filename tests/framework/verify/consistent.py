@@ -22,7 +22,7 @@ from skyband.framework.tables.schemas import (
 )
 from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.replay.replay import Trajectories, _complete
-from skyband.framework.verify.stored import Key, Stored, key_of, smallest_first
+from skyband.framework.verify.stored import Key, key_of, smallest_first
 from tests.framework.verify import small
 
 Row = dict[str, Any]
@@ -69,7 +69,7 @@ class Changes:
 def changes_of(plan: Plan, name: str) -> Changes:
     """The changes of the query called ``name``."""
     (query,) = [q for q in plan.every_query if q.name == name]
-    return Changes(plan, query, Stored(plan).table(changes_name(name)).to_pylist())
+    return Changes(plan, query, small.tables_of(plan).table(changes_name(name)).to_pylist())
 
 
 def write(changes: Changes) -> None:
@@ -78,7 +78,7 @@ def write(changes: Changes) -> None:
     rows = _numbered(changes)
     small.altered(plan, changes_name(query.name), lambda _: rows)
     counts: dict[int, int] = {}
-    stored = Stored(plan)
+    stored = small.tables_of(plan)
     for q in plan.every_query:
         for batch in stored.table(changes_name(q.name))["batch_id"].to_pylist():
             counts[batch] = counts.get(batch, 0) + 1
@@ -92,7 +92,7 @@ def write(changes: Changes) -> None:
         made = {"valid_from": enters["changed_at"], "from_step": enters["step"], "is_current": leaves is None, **to}
         results.append({**{n: enters[n] for n in names}, **made})
     small.altered(plan, query.name, lambda _: results)
-    stored = Stored(plan)
+    stored = small.tables_of(plan)
     complete, lines = _complete(stored), Trajectories(stored, query) if query.item.varies else None
     now = []
     for r in results:
@@ -265,10 +265,13 @@ def causes(changes: Changes) -> Iterator[tuple[str, str]]:
                 yield from ((cause, other) for other in every if other != cause)
 
 
-def another_cause(changes: Changes, cause: str, other: str) -> None:
-    """The last change with a cause has another."""
-    row = [r for r in changes.rows if r["cause"] == cause][-1]
-    row["cause"] = other
+def another_cause(changes: Changes, cause: str, other: str, but: set[int]) -> int | None:
+    """Give the last change with a cause another one. Return its instant: none of ``but``. None if there is no such change."""
+    rows = [r for r in changes.rows if r["cause"] == cause and instant(r["changed_at"]) not in but]
+    if not rows:
+        return None
+    rows[-1]["cause"] = other
+    return instant(rows[-1]["changed_at"])
 
 
 def a_score_exchanged(changes: Changes) -> bool:

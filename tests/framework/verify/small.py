@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from skyband.framework.base.messages import ACCEPTED, CHANGED, COUNTS, FRONTIER, NEWEST, PENDING, ROWS_IN, Skyband, Tally, parse_kind
 from skyband.framework.base.reasons import FILTERED, REASONS
@@ -134,7 +135,7 @@ def _rows(plan: Plan, rows: list[list[object]]) -> pa.Table:
 
 def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference]:
     """Everything that replay and books find, and, with the source's ``rows``, brute force."""
-    stored = Stored(plan)
+    stored = tables_of(plan)
     clocks = Clocks(stored)
     told = [*_replayed(stored, clocks, [q.name for q in plan.every_query]), *compare_row_counts(stored, clocks)]
     if rows is None:
@@ -148,7 +149,7 @@ def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference
 
 def of_tables(plan: Plan, name: str) -> list[Difference]:
     """What the tables alone show: replay of one query, and books."""
-    stored = Stored(plan)
+    stored = tables_of(plan)
     if lacking := missing_values(stored):
         return lacking
     clocks = Clocks(stored)
@@ -163,7 +164,7 @@ def _replayed(stored: Stored, clocks: Clocks, names: list[str]) -> list[Differen
 
 def of_results(plan: Plan) -> Compared:
     """Everything of the queries over results held against the tables of the queries that they take."""
-    stored = Stored(plan)
+    stored = tables_of(plan)
     return compare_rows(stored, Clocks(stored), None, Sample(everything=True), Budget(None))
 
 
@@ -171,16 +172,69 @@ def of_source(plan: Plan, name: str, rows: list[list[object]]) -> Compared:
     """Everything of one query held against the source's ``rows``."""
     (query,) = [q for q in plan.queries if q.name == name]
     operators = tuple(replace(o, skyband=o.skyband and i == query.operator) for i, o in enumerate(plan.operators))
-    stored = Stored(replace(plan, queries=(query,), operators=operators, streams=()))
+    stored = tables_of(replace(plan, queries=(query,), operators=operators, streams=()))
     source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
     return compare_rows(stored, Clocks(stored), source, Sample(everything=True), Budget(None))
 
 
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    """A job's tables as its run left them, opened and read once, and those that have been altered since, in memory."""
+
+    left: Stored
+    altered: dict[str, pa.Table] = field(default_factory=dict)
+
+
+_LEFT: dict[str, Stored] = {}
+"""The tables that runs have left, by sink."""
+_DAMAGED: dict[str, _Damaged] = {}
+"""By the sink of the plan that ``copied`` has returned."""
+
+
+def copied(plan: Plan) -> Plan:
+    """Return the plan of a copy of the job's tables, for ``altered``. The copy is in memory: only ``tables_of`` knows its sink."""
+    if plan.sink not in _LEFT:
+        _LEFT[plan.sink] = Stored(plan)
+    made = replace(plan, sink=f"{plan.sink}, copy {len(_DAMAGED)}")
+    _DAMAGED[made.sink] = _Damaged(_LEFT[plan.sink])
+    return made
+
+
+def tables_of(plan: Plan) -> Stored:
+    """Return the tables of a job, or of a copy with what was altered."""
+    if plan.sink not in _DAMAGED:
+        return Stored(plan)
+    damaged = _DAMAGED[plan.sink]
+    made = copy(damaged.left)
+    made.plan = made.job_plan = replace(plan, sink=damaged.left.plan.sink)
+    made._read = _Tables(damaged)
+    return made
+
+
+class _Tables(dict[str, pa.Table]):
+    """Tables by name: altered ones, then those that the run left."""
+
+    def __init__(self, damaged: _Damaged) -> None:
+        super().__init__(damaged.altered)
+        self._left = damaged.left
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> pa.Table:
+        return self._left.table(name)
+
+
 def altered(plan: Plan, name: str, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]] | None]) -> None:
-    """Writes the table ``name`` anew with rows that ``change`` has altered in place (or gives), as no commit of the job's own would."""
-    path = f"{plan.sink}/{name}"
-    table = DeltaTable(path)
-    rows = table.to_pyarrow_table()
+    """Replace the table ``name`` by rows that ``change`` has altered in place (or returns), as no commit of the job's own would.
+
+    That of a copy is replaced in memory, any other one in the sink.
+    """
+    rows = tables_of(plan).table(name)
     made = rows.to_pylist()
     given = change(made)
-    write_deltalake(path, pa.Table.from_pylist(made if given is None else given, rows.schema), mode="overwrite")
+    table = pa.Table.from_pylist(made if given is None else given, rows.schema)
+    if plan.sink in _DAMAGED:
+        _DAMAGED[plan.sink].altered[name] = table
+    else:
+        write_deltalake(f"{plan.sink}/{name}", table, mode="overwrite")

@@ -28,8 +28,8 @@ from skyband.framework.verify.shares import Share, summary, total_by_kind
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.cli import main
 from skyband.jobs.reading.verify import lines_of
-from tests.framework.verify import small
-from tests.framework.verify.test_corruptions import SOURCE, make
+from tests.framework.verify import small, test_corruptions
+from tests.framework.verify.test_corruptions import SOURCE
 
 
 class Hands:
@@ -44,9 +44,9 @@ class Hands:
         return self.now
 
 
-@pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return make("keyed", tmp_path_factory.mktemp("budget") / "job")
+@pytest.fixture
+def keyed() -> Plan:
+    return test_corruptions.job("keyed")
 
 
 def compared(plan: Plan, sample: Sample, budget: Budget) -> Compared:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +14,6 @@ from skyband.framework.tables.schemas import tables, trajectory_name
 from skyband.framework.verify.differences import Difference
 from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.replay.replay import replay
-from skyband.framework.verify.stored import Stored
 from tests.framework.verify import small
 from tests.framework.verify.consistent import Rows
 from tests.framework.verify.group_jobs import instants, spec_of, stamp
@@ -55,7 +51,7 @@ ROWS = [[*("" if v is None else v for v in row)] for row in rows_of(1)]
 
 
 def replayed(plan: Plan, name: str) -> list[Difference]:
-    stored = Stored(plan)
+    stored = small.tables_of(plan)
     (query,) = [q for q in plan.queries if q.name == name]
     return replay(stored, query, Clocks(stored)).differences
 
@@ -85,22 +81,20 @@ def a_point_less(rows: Rows) -> Rows:
 
 
 def test_a_score_may_stay_where_a_point_is(made: Plan) -> None:
-    rows = sorted(Stored(made).table("groups_trajectory").to_pylist(), key=lambda r: (r["grp"], r["side"], r["valid_from"]))
+    rows = sorted(small.tables_of(made).table("groups_trajectory").to_pylist(), key=lambda r: (r["grp"], r["side"], r["valid_from"]))
     assert sum(all(a[c] == b[c] for c in ("grp", "side", "score")) for a, b in pairwise(rows)) > 10
 
 
 @pytest.mark.parametrize("alter", [another_value, a_point_less])
-def test_what_is_wrong_is_found(made: Plan, tmp_path: Path, alter: Callable[[Rows], Rows]) -> None:
-    shutil.copytree(made.sink, tmp_path / "out")
-    plan = replace(made, sink=str(tmp_path / "out"))
+def test_what_is_wrong_is_found(made: Plan, alter: Callable[[Rows], Rows]) -> None:
+    plan = small.copied(made)
     small.altered(plan, "groups_trajectory", alter)
     found = small.of_source(plan, "groups", ROWS).differences
     assert found and all("groups_trajectory" in d.where for d in found)
 
 
-def test_a_point_without_another_value_is_found(made: Plan, tmp_path: Path) -> None:
-    shutil.copytree(made.sink, tmp_path / "out")
-    plan = replace(made, sink=str(tmp_path / "out"))
+def test_a_point_without_another_value_is_found(made: Plan) -> None:
+    plan = small.copied(made)
 
     def once_more(rows: Rows) -> Rows:
         first, after = rows[0], min(r["valid_from"] for r in rows if r["valid_from"] > rows[0]["valid_from"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.verify.brute_force.sample import compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.replay.causes import Clocks
-from skyband.framework.verify.stored import Stored
 from tests.framework.verify import chained, consistent, small
 from tests.seeds import seeds
 
@@ -26,10 +23,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 
 @pytest.fixture
-def plan(made: Plan, tmp_path: Path) -> Plan:
+def plan(made: Plan) -> Plan:
     """The job's tables, to be damaged."""
-    shutil.copytree(made.sink, tmp_path / "out")
-    return replace(made, sink=str(tmp_path / "out"))
+    return small.copied(made)
 
 
 @pytest.mark.parametrize(("window", "deletes"), CASES)
@@ -38,7 +34,7 @@ def test_everything_of_a_chain_is_proven(tmp_path: Path, window: str, deletes: s
         rows = chained.rows_of(seed, bool(deletes))
         plan = chained.make(tmp_path / str(seed), rows, window, deletes)
         assert [d.text() for d in small.found(plan)] == []
-        stored = Stored(plan)
+        stored = small.tables_of(plan)
         source = small._rows(plan, rows).select([f.name for f in plan.intake.fields])
         found = compare_rows(stored, Clocks(stored), source, Sample(everything=True), Budget(None))
         assert [d.text() for d in found.differences] == []
@@ -49,7 +45,7 @@ def test_everything_of_a_chain_is_proven(tmp_path: Path, window: str, deletes: s
 
 
 def test_a_sample_counts_the_rows_of_all_keys(made: Plan) -> None:
-    stored = Stored(made)
+    stored = small.tables_of(made)
     few = compare_rows(stored, Clocks(stored), None, Sample(keys=1, instants=2), Budget(None))
     whole = small.of_results(made)
     totals = [{(s.kind, s.query): s.total for s in found.shares} for found in (few, whole)]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
+import re
+from collections import deque
+from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skyband.framework.plan.model import Plan
 from skyband.framework.queries.registry import QUERY_TYPES
 from tests.framework.verify import consistent, small
-from tests.framework.verify.test_corruptions import SOURCE, make
+from tests.framework.verify.test_corruptions import SOURCE, job
+from tests.spark.kinds import KINDS
 
 QUERIES = [
     (kind, name)
@@ -58,38 +58,14 @@ QUERIES = [
 """(kind of job, query): every type, with keys, boundaries, lists, sides."""
 
 
-class Jobs:
-    """The jobs that are damaged, each run once."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._made: dict[str, Plan] = {}
-
-    def of(self, kind: str) -> Plan:
-        if kind not in self._made:
-            self._made[kind] = make(kind, self._directory / kind)
-        return self._made[kind]
-
-
-@pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
-    return Jobs(tmp_path_factory.mktemp("consistent"))
-
-
-def copied(plan: Plan, directory: Path) -> Plan:
-    """The job's tables, to be damaged."""
-    shutil.copytree(plan.sink, directory)
-    return replace(plan, sink=str(directory))
-
-
-def test_every_query_type_is_there(jobs: Jobs) -> None:
-    asked = {q.type for kind, name in QUERIES for q in jobs.of(kind).queries if q.name == name}
+def test_every_query_type_is_there() -> None:
+    asked = {q.type for kind, name in QUERIES for q in job(kind).queries if q.name == name}
     assert asked == set(QUERY_TYPES.all())
 
 
 @pytest.mark.parametrize(("kind", "name"), QUERIES)
-def test_everything_of_a_good_job_is_proven(jobs: Jobs, tmp_path: Path, kind: str, name: str) -> None:
-    plan = copied(jobs.of(kind), tmp_path / "out")
+def test_everything_of_a_good_job_is_proven(kind: str, name: str) -> None:
+    plan = small.copied(job(kind))
     consistent.write(consistent.changes_of(plan, name))
     assert [d.text() for d in small.of_tables(plan, name)] == []
     found = small.of_source(plan, name, SOURCE[kind])
@@ -173,18 +149,32 @@ SLOW = [q for q in QUERIES if q not in OFTEN and (q in GROUPS or (q[0] == "delet
 """Each takes seconds: a job with deletions has all the query types of the others again."""
 
 
-def damaged(query: tuple[str, str], *which: str) -> Any:
+def damaged(query: tuple[str, str], *which: str, often: bool = True) -> Any:
     """Return the parameters of a test that damages a query's tables."""
-    return pytest.param(*which, *query, marks=pytest.mark.slow if query in SLOW else ())
+    return pytest.param(*which, *query, marks=pytest.mark.slow if query in SLOW or not often else ())
+
+
+def corruptions() -> Iterator[Any]:
+    """Yield the parameters of every corruption of every query; those are not slow that are the first of their query type, or query."""
+    types, queries = set[tuple[str, str]](), set[tuple[str, str]]()
+    for which, applies in APPLIES.items():
+        for kind, name in applies:
+            entry = re.search(rf"^  {name}: {{type: (\w+)", KINDS[kind].queries, re.MULTILINE)
+            assert entry is not None
+            often = (kind, name) not in queries or (which, entry[1]) not in types
+            if (kind, name) not in SLOW and often:
+                queries.add((kind, name))
+                types.add((which, entry[1]))
+            yield damaged((kind, name), which, often=often)
 
 
 def test_every_corruption_applies_to_something() -> None:
     assert set(APPLIES) == set(consistent.ALTERED) and all(APPLIES.values())
 
 
-@pytest.mark.parametrize(("which", "kind", "name"), [damaged(query, which) for which, queries in APPLIES.items() for query in queries])
-def test_what_is_wrong_in_all_tables_is_found(jobs: Jobs, tmp_path: Path, kind: str, name: str, which: str) -> None:
-    plan = copied(jobs.of(kind), tmp_path / "out")
+@pytest.mark.parametrize(("which", "kind", "name"), [*corruptions()])
+def test_what_is_wrong_in_all_tables_is_found(kind: str, name: str, which: str) -> None:
+    plan = small.copied(job(kind))
     changes = consistent.changes_of(plan, name)
     assert consistent.ALTERED[which](changes)
     consistent.write(changes)
@@ -192,9 +182,9 @@ def test_what_is_wrong_in_all_tables_is_found(jobs: Jobs, tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("name", ["loyal", "steady"])
-def test_a_crossing_that_comes_a_tenth_of_a_second_later_is_found(jobs: Jobs, tmp_path: Path, name: str) -> None:
+def test_a_crossing_that_comes_a_tenth_of_a_second_later_is_found(name: str) -> None:
     """Between two rows an object overtakes another, or reaches the bound: the tables agree on another instant."""
-    plan = copied(jobs.of("loyalty"), tmp_path / "out")
+    plan = small.copied(job("loyalty"))
     changes = consistent.changes_of(plan, name)
     crossing = [s for s in changes.steps() if {r["cause"] for r in s} == {"crossing"}]
     consistent.moved(changes, crossing[len(crossing) // 2], timedelta(milliseconds=100))
@@ -206,9 +196,9 @@ def test_a_crossing_that_comes_a_tenth_of_a_second_later_is_found(jobs: Jobs, tm
     assert any(r["cause"] == "crossing" for d in steps for r in d.expected or ())
 
 
-def test_a_trajectory_of_an_object_outside_the_result_is_found(jobs: Jobs, tmp_path: Path) -> None:
+def test_a_trajectory_of_an_object_outside_the_result_is_found() -> None:
     """``trace: all`` writes trajectories of objects that no change names: here without its last bend."""
-    plan = copied(jobs.of("loyalty"), tmp_path / "out")
+    plan = small.copied(job("loyalty"))
 
     def without_last(rows: consistent.Rows) -> consistent.Rows:
         line = sorted((r for r in rows if r["who"] == rows[0]["who"] and r["side"] == rows[0]["side"]), key=lambda r: r["valid_from"])
@@ -221,8 +211,8 @@ def test_a_trajectory_of_an_object_outside_the_result_is_found(jobs: Jobs, tmp_p
 
 
 @pytest.mark.parametrize("which", ["a partner less", "a partner more", "another partner"])
-def test_partners_that_are_not_the_best_are_found(jobs: Jobs, tmp_path: Path, which: str) -> None:
-    plan = copied(jobs.of("sets"), tmp_path / "out")
+def test_partners_that_are_not_the_best_are_found(which: str) -> None:
+    plan = small.copied(job("sets"))
     changes = consistent.changes_of(plan, "seen")
     step = next(s for s in reversed(changes.steps()) if len(s) == 2 and s[0]["older_seq"] > 3)
     if which == "a partner less":
@@ -241,9 +231,9 @@ def test_partners_that_are_not_the_best_are_found(jobs: Jobs, tmp_path: Path, wh
     ("kind", "reason"), [("keyed", "late"), ("keyed", "duplicate_id"), ("deletions", "no_target"), ("corrections", "duplicate_id")]
 )
 @pytest.mark.parametrize("more", [False, True])
-def test_rejected_rows_that_are_gone_or_made_up_are_found(jobs: Jobs, tmp_path: Path, kind: str, reason: str, more: bool) -> None:
+def test_rejected_rows_that_are_gone_or_made_up_are_found(kind: str, reason: str, more: bool) -> None:
     """With the counts of ``runs`` that go with them."""
-    plan = copied(jobs.of(kind), tmp_path / "out")
+    plan = small.copied(job(kind))
     chosen: list[consistent.Row] = []
 
     def change(rows: consistent.Rows) -> consistent.Rows:
@@ -267,18 +257,32 @@ def test_rejected_rows_that_are_gone_or_made_up_are_found(jobs: Jobs, tmp_path: 
 
 
 @pytest.mark.parametrize(("kind", "name"), [damaged(q) for q in QUERIES if q not in REPORTED])
-def test_another_cause_is_found(jobs: Jobs, tmp_path: Path, kind: str, name: str) -> None:
-    """Every cause that occurs changed to every other of its sign: what the tables cannot know, the source does."""
-    plan, before = copied(jobs.of(kind), tmp_path / "out"), consistent.changes_of(jobs.of(kind), name)
-    pairs = list(consistent.causes(before))
+def test_another_cause_is_found(kind: str, name: str) -> None:
+    """Every cause that occurs changed to every other of its sign: what the tables cannot know, the source does.
+
+    The source is compared once for as many of them as there are instants with such a cause: each is to be found at its own.
+    """
+    pairs = deque(consistent.causes(consistent.changes_of(job(kind), name)))
     assert pairs
-    unseen = []
-    for cause, other in pairs:
-        changes = consistent.changes_of(jobs.of(kind), name)
-        consistent.another_cause(changes, cause, other)
+    unseen: deque[tuple[str, str]] = deque()
+    while pairs:
+        pair = pairs.popleft()
+        plan = small.copied(job(kind))
+        changes = consistent.changes_of(plan, name)
+        assert consistent.another_cause(changes, *pair, set()) is not None
         small.altered(plan, f"{name}_changes", lambda _, rows=changes.rows: rows)  # type: ignore[misc]
         if not small.of_tables(plan, name):
-            found = [d.text() for d in small.of_source(plan, name, SOURCE[kind]).differences]
-            if not any("its changes at this instant" in text or "cause" in text for text in found):
-                unseen.append((cause, other))
-    assert unseen == []
+            unseen.append(pair)
+    while unseen:
+        plan, places = small.copied(job(kind)), dict[int, tuple[str, str]]()
+        changes = consistent.changes_of(plan, name)
+        for pair in [unseen.popleft() for _ in range(len(unseen))]:
+            place = consistent.another_cause(changes, *pair, set(places))
+            if place is None:
+                unseen.append(pair)
+            else:
+                places[place] = pair
+        small.altered(plan, f"{name}_changes", lambda _, rows=changes.rows: rows)  # type: ignore[misc]
+        texts = [(d.at, d.text()) for d in small.of_source(plan, name, SOURCE[kind]).differences]
+        found = {at for at, text in texts if "its changes at this instant" in text or "cause" in text}
+        assert {pair for place, pair in places.items() if place not in found} == set()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.verify.differences import format_differences
+from tests import kept
 from tests.framework.verify import small
 from tests.spark.kinds import KINDS
 
@@ -30,28 +31,33 @@ def make(name: str, directory: Path) -> Plan:
     return small.make(replace(kind, more={**kind.more, "watermark": "20 minutes"}).write(directory, 10), SOURCE[name])
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    """The job to be damaged: every kind of item, keys, boundaries, lists; late rows and duplicates."""
-    return make("keyed", tmp_path_factory.mktemp("small") / "job")
+@cache
+def job(name: str) -> Plan:
+    """The job of ``make``, made once in a process: for tests that write nothing into its sink."""
+    return make(name, kept.directory() / name)
 
 
 @pytest.fixture
-def plan(made: Plan, tmp_path: Path) -> Plan:
+def made() -> Plan:
+    """The job to be damaged: every kind of item, keys, boundaries, lists; late rows and duplicates."""
+    return job("keyed")
+
+
+@pytest.fixture
+def plan(made: Plan) -> Plan:
     """The job's tables, to be damaged."""
-    shutil.copytree(made.sink, tmp_path / "out")
-    return replace(made, sink=str(tmp_path / "out"))
+    return small.copied(made)
 
 
 @pytest.mark.parametrize("name", sorted(set(KINDS) - {"keyed"}))
-def test_what_a_run_leaves_is_as_it_must_be(tmp_path: Path, name: str) -> None:
-    assert [d.text() for d in small.found(make(name, tmp_path / "job"), SOURCE[name])] == []
+def test_what_a_run_leaves_is_as_it_must_be(name: str) -> None:
+    assert [d.text() for d in small.found(job(name), SOURCE[name])] == []
 
 
 def test_what_a_run_with_keys_leaves_is_as_it_must_be(made: Plan) -> None:
     assert [d.text() for d in small.found(made, SOURCE["keyed"])] == []
-    assert sum(small.Stored(made).table(f"{q.name}_changes").num_rows for q in made.queries) > 1500
-    assert set(small.Stored(made).table("rejected")["reason"].to_pylist()) == {"late", "duplicate_id"}
+    assert sum(small.tables_of(made).table(f"{q.name}_changes").num_rows for q in made.queries) > 1500
+    assert set(small.tables_of(made).table("rejected")["reason"].to_pylist()) == {"late", "duplicate_id"}
 
 
 def one(rows: Rows, n: int = 0, **match: Any) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,21 +12,17 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.tables.schemas import final_name, tables
 from skyband.framework.verify.brute_force.calendars import leaves_at, leaving, window_around
 from skyband.operators.base import Calendar, Window
-from tests.framework.verify import small
+from tests.framework.verify import small, test_corruptions
 from tests.framework.verify.consistent import Row, Rows, changes_of, final_rows
-from tests.framework.verify.test_corruptions import SOURCE, make
+from tests.framework.verify.test_corruptions import SOURCE
 from tests.operators.test_calendar import CHANGES, LENGTHS, MINUTE, boundaries, micros
+from tests.seeds import cases
 from tests.spark.kinds import KINDS
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return make("groups", tmp_path_factory.mktemp("finals") / "job")
-
-
-def copied(plan: Plan, directory: Path) -> Plan:
-    shutil.copytree(plan.sink, directory)
-    return replace(plan, sink=str(directory))
+@pytest.fixture
+def job() -> Plan:
+    return test_corruptions.job("groups")
 
 
 def in_the_middle(rows: Rows) -> Row:
@@ -65,7 +59,7 @@ ALTERED = (a_row_less, a_window_less, another_score, another_rank, a_row_twice, 
 def test_final_results_follow_from_the_changes(job: Plan) -> None:
     """Without boundaries, the members of a window that ends are those that leave then."""
     names = ("window_end", "rank", "who", "score")
-    rows = small.Stored(job).table(final_name("hours")).to_pylist()
+    rows = small.tables_of(job).table(final_name("hours")).to_pylist()
     assert len(rows) > 5
     assert sorted(tuple(r[n] for n in names) for r in rows) == sorted(
         tuple(r[n] for n in names) for r in final_rows(changes_of(job, "hours"))
@@ -74,10 +68,10 @@ def test_final_results_follow_from_the_changes(job: Plan) -> None:
 
 @pytest.mark.parametrize("name", ["hours", "quarters"])
 @pytest.mark.parametrize("altered", ALTERED)
-def test_what_is_wrong_is_found(job: Plan, tmp_path: Path, name: str, altered: object) -> None:
+def test_what_is_wrong_is_found(job: Plan, name: str, altered: object) -> None:
     """By the replay, where the changes show it; by brute force always."""
     assert callable(altered)
-    plan = copied(job, tmp_path / "out")
+    plan = small.copied(job)
     assert small.of_tables(plan, name) == [] and small.of_source(plan, name, SOURCE["groups"]).differences == []
     small.altered(plan, final_name(name), altered)
     found = small.of_source(plan, name, SOURCE["groups"]).differences
@@ -109,13 +103,13 @@ def windowed(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 
 @pytest.mark.parametrize("name", ["best", "visits", "sky", "far"])
-def test_windows_of_rows_are_proven_and_what_is_wrong_in_their_finals_is_found(windowed: Plan, tmp_path: Path, name: str) -> None:
+def test_windows_of_rows_are_proven_and_what_is_wrong_in_their_finals_is_found(windowed: Plan, name: str) -> None:
     assert small.of_tables(windowed, name) == [] and small.of_source(windowed, name, SOURCE["keyed"]).differences == []
-    assert small.Stored(windowed).table(final_name(name)).num_rows > 10
+    assert small.tables_of(windowed).table(final_name(name)).num_rows > 10
     for altered in ALTERED:
         if altered is another_score and name == "sky":  # its items have no score
             continue
-        plan = copied(windowed, tmp_path / altered.__name__)
+        plan = small.copied(windowed)
         small.altered(plan, final_name(name), altered)
         told = [*small.of_tables(plan, name), *small.of_source(plan, name, SOURCE["keyed"]).differences]
         assert any(final_name(name) in d.text() for d in told), altered.__name__
@@ -124,7 +118,7 @@ def test_windows_of_rows_are_proven_and_what_is_wrong_in_their_finals_is_found(w
 @pytest.mark.parametrize("name", ["met", "hops", "sides"])
 def test_matches_and_hops_have_no_finals_and_are_proven(windowed: Plan, name: str) -> None:
     assert small.of_tables(windowed, name) == [] and small.of_source(windowed, name, SOURCE["keyed"]).differences == []
-    assert small.Stored(windowed).table(f"{name}_changes").num_rows > 5
+    assert small.tables_of(windowed).table(f"{name}_changes").num_rows > 5
     assert final_name(name) not in {t.name for t in tables(windowed)}
 
 
@@ -137,7 +131,7 @@ def test_matches_and_hops_have_no_finals_and_are_proven(windowed: Plan, name: st
     st.sampled_from([0, 60, 150, 360]),
     st.integers(0, 6 * 1440),
 )
-@settings(deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 def test_windows_by_definition_are_as_the_clock_shows(place: tuple[str, str], length: int, offset: int, minute: int) -> None:
     known = [micros(t) for t in boundaries(*place, length, offset)]
     at = known[0] + (5 * 1440 + minute) * MINUTE

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,33 +14,31 @@ from skyband.framework.verify.brute_force.objects import objects
 from skyband.framework.verify.brute_force.sample import Compared, _Comparison, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.replay.causes import Clocks
-from skyband.framework.verify.stored import Stored
-from tests.framework.verify import consistent, small
+from tests.framework.verify import consistent, small, test_corruptions
 from tests.framework.verify.consistent import Rows
-from tests.framework.verify.test_corruptions import SOURCE, make
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return make("loyalty", tmp_path_factory.mktemp("lies") / "job")
+from tests.framework.verify.test_corruptions import SOURCE
 
 
 @pytest.fixture
-def plan(made: Plan, tmp_path: Path) -> Plan:
+def made() -> Plan:
+    return test_corruptions.job("loyalty")
+
+
+@pytest.fixture
+def plan(made: Plan) -> Plan:
     """The job's tables, to be damaged."""
-    shutil.copytree(made.sink, tmp_path / "out")
-    return replace(made, sink=str(tmp_path / "out"))
+    return small.copied(made)
 
 
 def compared(plan: Plan) -> Compared:
-    stored = Stored(plan)
+    stored = small.tables_of(plan)
     source = small._rows(plan, SOURCE["loyalty"]).select([f.name for f in plan.intake.fields])
     return compare_rows(stored, Clocks(stored), source, Sample(instants=1), Budget(None))
 
 
 def test_values_at_an_instant_are_those_by_definition(made: Plan) -> None:
     """The values of many instants at once, against those of each instant by itself."""
-    stored = Stored(made)
+    stored = small.tables_of(made)
     source = small._rows(made, SOURCE["loyalty"]).select([f.name for f in made.intake.fields])
     of = _Comparison(stored, Clocks(stored), source, Sample(), Budget(None))
     mine = of._accepted([()])[()]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skyband.framework.plan.model import Plan
-from tests.framework.verify import small
-from tests.framework.verify.test_corruptions import make
+from tests.framework.verify import small, test_corruptions
 
 COLUMNS = {
     "best_changes": ["changed_at", "step", "pos", "change", "seq", "time", "score", "cause", "batch_id", "id", "grp"],
@@ -24,15 +20,14 @@ COLUMNS = {
 }
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return make("keyed", tmp_path_factory.mktemp("missing") / "job")
+@pytest.fixture
+def made() -> Plan:
+    return test_corruptions.job("keyed")
 
 
 @pytest.fixture
-def plan(made: Plan, tmp_path: Path) -> Plan:
-    shutil.copytree(made.sink, tmp_path / "out")
-    return replace(made, sink=str(tmp_path / "out"))
+def plan(made: Plan) -> Plan:
+    return small.copied(made)
 
 
 def put(plan: Plan, table: str, column: str, value: Any) -> None:

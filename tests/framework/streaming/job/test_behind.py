@@ -77,8 +77,15 @@ def refused(job: Job, name: str, code: str = "SKY-E304") -> str:
     return f"{error.message} {error.hint}"
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", [*TRUTH, *DERIVED])
+OFTEN = [
+    pytest.param(name, change, marks=() if n in (0, len(TRUTH)) or (n + m) % len(CHANGES) == 0 else pytest.mark.slow)
+    for n, name in enumerate((*TRUTH, *DERIVED))
+    for m, change in enumerate(CHANGES)
+]
+"""Every table with one change, the first table of both kinds with all: the others are slow."""
+
+
+@pytest.mark.parametrize(("name", "change"), OFTEN)
 def test_rows_that_another_writer_changed_are_noticed(job: Job, name: str, change: Callable[[DeltaTable], None]) -> None:
     before = DeltaTable(str(job.root / name)).version()
     change(DeltaTable(str(job.root / name)))

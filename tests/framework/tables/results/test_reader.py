@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+from copy import deepcopy
 from dataclasses import asdict
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from skyband.framework.tables.schemas import skyband_schema, tables
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.operators.base import Window
+from tests import kept
 from tests.framework.tables.plans import DAY, batch_blocks, item_row, make_plan, random_changes, to_table
 from tests.framework.tables.writing.test_sink import commit, instant, replay
 
@@ -33,6 +37,15 @@ ITEMS = [(i, j) for i in range(990, 1010) for j in range(i + 1, 1010) if (i * j)
 def job(
     directory: Path, keys: tuple[str, ...], roles: tuple[str, ...] = ("older", "newer"), derived: bool = True
 ) -> tuple[Plan, list[Any]]:
+    """A job whose tables are in ``directory``, and its changes, batch by batch."""
+    made, changes = _made(keys, roles, derived)
+    shutil.copytree(made, directory, dirs_exist_ok=True)
+    return make_plan(str(directory), keys, roles, "max"), deepcopy(changes)
+
+
+@cache
+def _made(keys: tuple[str, ...], roles: tuple[str, ...], derived: bool) -> tuple[Path, list[Any]]:
+    directory = kept.directory()
     plan = make_plan(str(directory), keys, roles, "max")
     (directory / "_skyband").mkdir()
     (directory / "_skyband" / "job.json").write_text(json.dumps(asdict(JobFile(plan.job, "g", fingerprint(plan), 2, None))))
@@ -62,7 +75,7 @@ def job(
     )
     blocks["runs"] = sink.runs_row({"batch_id": 4, "frontier": instant(DAY + 900_000_000), "counters": "{}"})
     sink.commit(4, blocks)
-    return plan, changes
+    return directory, changes
 
 
 def views(directory: Path, plan: Plan) -> duckdb.DuckDBPyConnection:

@@ -17,7 +17,7 @@ from skyband.framework.tables.results.stays import Interval, durable, records
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns
 from skyband.framework.tables.sql.dialects import limited
 from tests.framework.tables.sql.elsewhere import in_duckdb
-from tests.framework.verify.test_corruptions import make
+from tests.framework.verify.test_corruptions import job
 
 KINDS = ("pairs", "keyed", "deletions", "skylines", "sets", "loyalty", "groups")
 pytestmark = pytest.mark.long
@@ -28,8 +28,8 @@ Spans = dict[tuple[Any, ...], list[tuple[datetime, datetime | None]]]
 
 
 @pytest.fixture(scope="module")
-def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Plan]:
-    return {kind: make(kind, tmp_path_factory.mktemp(kind) / "job") for kind in KINDS}
+def plans() -> dict[str, Plan]:
+    return {kind: job(kind) for kind in KINDS}
 
 
 def spans(reader: Reader, query: QueryNode, named: tuple[str, ...]) -> Spans:

@@ -49,7 +49,7 @@ def test_every_kind_of_answer_in_duckdb(tmp_path: Path, keys: tuple[str, ...], r
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("keys", [(), ("grp",)])
+@pytest.mark.parametrize("keys", [pytest.param((), marks=pytest.mark.slow), ("grp",)])
 def test_every_kind_of_answer_in_spark(spark: SparkSession, tmp_path: Path, keys: tuple[str, ...]) -> None:
     plan, _ = job(tmp_path, keys)
     assert sum(same_elsewhere(plan, name, answer, spark) > 0 for name, answer in answers(plan)) >= 4

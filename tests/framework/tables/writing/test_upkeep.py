@@ -71,12 +71,12 @@ BOUND = 2 * upkeep.MERGE_AT + 20 + upkeep.CHECKPOINT_INTERVAL + 60
 def test_commits_of_runs_leave_a_few_hundred_files(tmp_path: Path) -> None:
     sink = sink_at(tmp_path)
     spec = sink.specs["runs"]
-    for n in range(600):
+    for n in range(300):
         commit(sink, n, START + n * MINUTE)
         if n % 50 == 49:
             sink.writer.maintain(spec)
             assert files(tmp_path / "runs") < BOUND
-    assert sorted(sink.writer.read("runs")["batch_id"].to_pylist()) == list(range(600))
+    assert sorted(sink.writer.read("runs")["batch_id"].to_pylist()) == list(range(300))
 
 
 @pytest.mark.usefixtures("at_once")

@@ -7,7 +7,7 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,21 +17,17 @@ from skyband.framework.tables.results.reader import Reader
 from skyband.jobs.authoring.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from tests.conftest import ROOT
+from tests.local.jobs import run
 from tests.spark.cuts import verified
-from tests.spark.jobs import run, table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+from tests.spark.jobs import table
 
 
-def test_the_flights_top_k_is_the_definitions(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flights_top_k_is_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_landing(tmp_path / "landing", 7)
     monkeypatch.setenv("LANDING", str(tmp_path / "landing"))
     monkeypatch.setenv("WAREHOUSE", str(tmp_path / "tables"))
     spec = ROOT / "specs" / "topk_flights.yaml"
-    run(spark, spec)
+    run(spec)
     assert verified(spec)
     flights = pd.concat([pd.read_csv(p) for p in sorted((tmp_path / "landing").iterdir())], ignore_index=True)
     flights["departed"] = pd.to_datetime(flights["departed"])
@@ -57,12 +53,12 @@ def _scores(reader: Reader, query: str, member: str | None = None) -> list[float
     return found
 
 
-def test_the_flights_skyline_is_the_definitions(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flights_skyline_is_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_landing(tmp_path / "landing", 7)
     monkeypatch.setenv("LANDING", str(tmp_path / "landing"))
     monkeypatch.setenv("WAREHOUSE", str(tmp_path / "tables"))
     spec = ROOT / "specs" / "skyline_flights.yaml"
-    run(spark, spec)
+    run(spec)
     assert verified(spec)
     flights = pd.concat([pd.read_csv(p) for p in sorted((tmp_path / "landing").iterdir())], ignore_index=True)
     flights["departed"] = pd.to_datetime(flights["departed"])
@@ -123,7 +119,7 @@ sink: {{path: "{directory}/out"}}
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_network_flows(spark: SparkSession, tmp_path: Path, shared_data: Callable[[str], Path]) -> None:
+def test_network_flows(tmp_path: Path, shared_data: Callable[[str], Path]) -> None:
     source = shared_data("data/conn.csv.gz")
     (tmp_path / "in").mkdir()
     with gzip.open(source) as packed, open(tmp_path / "in" / "conn.csv", "wb") as plain:
@@ -133,7 +129,7 @@ def test_network_flows(spark: SparkSession, tmp_path: Path, shared_data: Callabl
     (tmp_path / "profiles.csv").write_text("name,weight_sent,weight_received,weight_duration,min_duration\n" + "\n".join(rows) + "\n")
     spec = tmp_path / "spec.yaml"
     spec.write_text(CONN.format(directory=tmp_path))
-    run(spark, spec)
+    run(spec)
     assert verified(spec)
     flows = pd.read_csv(source, low_memory=False).sort_values(["ts", "capture", "uid"], kind="stable")
     assert sum(r["accepted"] for r in table(tmp_path, "runs").to_pylist()) == len(flows) == 46_662

@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
-
+from tests.local.jobs import run
 from tests.spark.cuts import verified
-from tests.spark.jobs import run, table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+from tests.spark.jobs import table
 
 SPEC = """\
 job: orders
@@ -81,7 +75,7 @@ class Shop:
         self.said = []
 
 
-def test_results_are_those_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_results_are_those_of_the_table(tmp_path: Path) -> None:
     spec, shop = tmp_path / "spec.yaml", Shop()
     spec.write_text(SPEC.format(directory=tmp_path))
     rejected = 0
@@ -94,7 +88,7 @@ def test_results_are_those_of_the_table(spark: SparkSession, tmp_path: Path) -> 
         shop.say("d", before={"id": 99})
         rejected += 3
         shop.write(tmp_path / "in", 3, 3 * part)
-        run(spark, spec, finish=bool(part))
+        run(spec, finish=bool(part))
     assert {r["id"]: r["score"] for r in table(tmp_path, "largest_now").to_pylist()} == {n: r["amount"] for n, r in shop.rows.items()}
     sums = {s: sum(r["amount"] for r in shop.rows.values() if r["shop"] == s) for s in "pqr"}
     assert [r["score"] for r in table(tmp_path, "shops_now").to_pylist()] == sorted(sums.values(), reverse=True)[:2]

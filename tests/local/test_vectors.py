@@ -6,21 +6,17 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.local.jobs import run
 from tests.spark.cuts import verified
-from tests.spark.jobs import run, stamp, table
+from tests.spark.jobs import stamp, table
 from tests.specs import spec_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 DIMENSION = 11
 
@@ -55,7 +51,7 @@ def rows_of(rng: np.random.Generator, n: int, type_: str) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize("type_", ["array<float>", pytest.param("array<double>", marks=pytest.mark.slow)])
-def test_near_vectors_are_the_definitions(spark: SparkSession, tmp_path: Path, type_: str) -> None:
+def test_near_vectors_are_the_definitions(tmp_path: Path, type_: str) -> None:
     ending = "json" if type_ == "array<double>" else "parquet"
     spec = tmp_path / "spec.yaml"
     spec.write_text(
@@ -82,7 +78,7 @@ def test_near_vectors_are_the_definitions(spark: SparkSession, tmp_path: Path, t
     rows = rows_of(np.random.default_rng(7), 200, type_)
     for number in range(2):
         write(tmp_path / "in" / f"{number}.{ending}", rows[100 * number : 100 * number + 100], type_)
-        run(spark, spec, finish=number == 1)
+        run(spec, finish=number == 1)
     assert verified(spec)
     bad = [r for r in rows if r["e"] is not None and (len(r["e"]) != DIMENSION or None in r["e"])]
     assert Counter(table(tmp_path, "rejected")["reason"].to_pylist()) == {"bad_vector:e": len(bad)}
