@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.reasons import NO_MATCH
@@ -66,7 +66,11 @@ def of_stream(plan: Plan, stream: StreamNode, node: OperatorNode) -> OperatorNod
 
 def _most(plan: Plan, stream: StreamNode) -> int | None:
     query = next(q for q in plan.every_query if q.name == stream.of)
-    return query.k if query.item.lasting else None
+    operator: Any = plan.of(query.name).operators[query.operator].operator
+    asked = getattr(operator, "queries", ())
+    # More items may equal the k-th: of queries about groups each says so, of those with sort keys the state.
+    tied = getattr(operator, "ties", None) in ("include", "dense") or getattr(asked[query.index] if asked else None, "ties", False)
+    return query.k if query.item.lasting and not tied else None
 
 
 def format_calendar(calendar: Calendar) -> str:

@@ -107,3 +107,17 @@ def test_another_value_than_the_source_gives_is_seen(tmp_path: Path, name: str, 
     capsys.readouterr()
     assert not verified(spec)
     assert f"query {name}" in (said := capsys.readouterr().out) or f"table {name}_changes" in said
+
+
+def test_results_are_taken_by_further_queries(tmp_path: Path) -> None:
+    queries = (
+        "  best: {type: topk, k: 4, order: [{expression: x}, {expression: x * y, as: product}], ties: include, nulls: last, carry: [grp]}\n"
+        "  again: {type: topk, from: best, k: 2, order: [{expression: best_product, direction: min}, {expression: x}], ties: dense}\n"
+        "  often: {type: topk_groups, from: best, group: grp, score: count(), k: 2}\n"
+    )
+    spec = write_spec(tmp_path, queries=queries)
+    by_the_local_engine(spec)
+    write(tmp_path, stream(11, 200), 4)
+    run(spec)
+    assert table(tmp_path, "again_changes").num_rows > 50 and table(tmp_path, "often_changes").num_rows > 5
+    assert verified(spec)

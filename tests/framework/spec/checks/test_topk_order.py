@@ -143,3 +143,15 @@ def test_explain_says_what_ranks_and_what_is_kept() -> None:
         "nulls     rows without a score rank after all others",
     ):
         assert line in said, said
+
+
+@pytest.mark.parametrize(
+    ("ties", "said"), [("", "; 3 items at a time"), (", ties: exclude", "; 3 items at a time"), (", ties: include", "")]
+)
+def test_a_result_that_ties_has_any_number_of_entries(ties: str, said: str) -> None:
+    queries = {
+        "top": f"{{type: topk, k: 3, order: [{{expression: price}}, {{expression: size * 2, as: twice}}]{ties}}}",
+        "again": "{type: topk, from: top, k: 2, order: [{expression: top_twice}], window: {count: 5}}",
+    }
+    text = spec_text("chain", "{id: bigint, ts: timestamp, price: int, size: double}", window="{count: 10}", queries=queries)
+    assert f"window 5 rows, and while in top{said}\n" in explain(plan_of_text(text))
