@@ -17,7 +17,6 @@ from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.preview.judged import with_reasons
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.files.format import by_cuts, files_to_read
-from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.logs import local_path
@@ -102,8 +101,7 @@ def _local_parts(plan: Plan, layout: Layout) -> list[tuple[list[str], Tables]] |
     """Return the files that batches have taken, in parts with the look-up tables that these used; None if they are not all files here."""
     if not source_format(plan.source.format).of_files or pruned(layout.checkpoint):
         return None
-    aside = Ledger.load(layout.home).aside
-    paths = {url: local_path(url) for url in files_to_read(plan.source, layout.checkpoint) if url not in aside}
+    paths = {url: local_path(url) for url in files_to_read(plan.source, layout.checkpoint)}
     if not paths or any(p is None or not Path(p).exists() for p in paths.values()):
         return None
     kept = LookupVersions(plan, layout)

@@ -49,7 +49,7 @@ def files_taken(checkpoint: Location, number: int = 0) -> list[str]:
 
 
 def files_to_read(source: SourceNode, checkpoint: Location) -> list[str]:
-    """Return the URLs of the source files that batches have taken, to read them again.
+    """Return the URLs of the source files that batches have taken and that are not set aside, to read them again.
 
     Raises SkybandError SKY-E303 if one of them is outside the source.
     """
@@ -57,7 +57,8 @@ def files_to_read(source: SourceNode, checkpoint: Location) -> list[str]:
     other = next((url for url in found if not _inside(source, url)), None)
     if other is not None:
         raise unusable(checkpoint, f"sources/{source.number} names a file that is not in the source {source.path}: {other[:300]}")
-    return found
+    aside = Ledger.load(checkpoint.parent, source.number).aside
+    return [url for url in found if url not in aside]
 
 
 def by_cuts(source: SourceNode, checkpoint: Location, files: Sequence[str], cuts: Sequence[int]) -> list[tuple[int, list[str]]]:
@@ -176,8 +177,7 @@ class FileFormat(SourceFormat):
 
     def files_again(self, source: SourceNode, checkpoint: Location) -> list[str]:
         """Return the URLs of the files that a job has taken, without those set aside. Raises SkybandError SKY-E301 if some are gone."""
-        aside = Ledger.load(checkpoint.parent, source.number).aside
-        files = [f for f in files_to_read(source, checkpoint) if f not in aside]
+        files = files_to_read(source, checkpoint)
         gone = [f for f in files if (path := local_path(f)) is not None and not Path(path).exists()]
         dropped = pruned(checkpoint, source.number)
         if gone or dropped:

@@ -20,7 +20,6 @@ from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.duckdb_sql import text
 from skyband.framework.sources.files.format import files_to_read
-from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.nested import path_of
@@ -170,8 +169,7 @@ def _home(plan: Plan) -> Path:
 
 def taken_files(source: SourceNode, home: Path) -> list[str]:
     """Return the files that a job has processed, that still exist, and that were not set aside. ``home``: ``_skyband`` of its sink."""
-    aside = Ledger.load(home).aside
-    paths = [local_path(url) for url in files_to_read(source, home / "checkpoint") if url not in aside]
+    paths = map(local_path, files_to_read(source, home / "checkpoint"))
     return [p for p in paths if p is not None and Path(p).is_file()]
 
 
