@@ -12,10 +12,11 @@ from typing import Final
 import yaml
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import SkybandError, printable
+from skyband.framework.base.errors import SkybandError, did_you_mean, printable
 from skyband.framework.base.units import AHEAD, format_duration
 from skyband.framework.guess.change_feed import Feed, feed_of
 from skyband.framework.guess.columns import Guess, free_name, guess_column, quoted, spec_name
+from skyband.framework.guess.from_sql import Draft, draft_of
 from skyband.framework.guess.roles import Roles, roles_of
 from skyband.framework.guess.sample import Column, Sample, sample_of
 from skyband.framework.sources.registry import source_format
@@ -30,13 +31,14 @@ _UP: Final = 2
 """Most parent directories in a relative path; beyond that the path is absolute."""
 
 
-def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
+def draft(path: Path, spec: Path, sql: str | None = None) -> tuple[str, list[str]]:
     """Return (the text of a spec at ``spec`` for the file, directory or Delta table ``path``, notes about guesses).
 
-    SkybandError SKY-E201 if nothing can be made of it: it cannot be read, or no column tells when a row happened.
+    ``sql``: a query that the spec's query shall be. SkybandError SKY-E201 if nothing can be made of it: the data cannot be read, no column
+    tells when a row happened, or the query asks for what a spec does not say (``from_sql``) or for a column that there is not.
     """
     sample = sample_of(path)
-    feed = feed_of(sample)
+    feed = feed_of(sample) if sql is None else None
     if feed is not None:
         unsure = [*sample.notes, *feed.notes, *(f"{c.name}: {n}" for c in feed.columns for n in c.notes)]
         unsure += [f"{about}: {n}" for about, notes in feed.roles.notes.items() for n in notes]
@@ -49,6 +51,7 @@ def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
         names.add(name.lower())
         return name
 
+    asked = None if sql is None else _asked(sql, columns)
     position = {c.name for c in source_format(sample.format).position}
     amounts = [c.amount for c in columns if c.amount is not None]
     for amount in amounts:
@@ -58,18 +61,76 @@ def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
         said = ", ".join(f"{c.name} ({c.type})" for c in columns)[:300]
         hint = "every row needs an instant: add a column with one, or write a spec that derives it (skyband init writes an example)"
         raise SkybandError("SKY-E201", printable(f"no column of {path} tells when a row happened: {said}"), hint=hint)
+    if asked is not None:
+        roles.time = asked.time or roles.time
+        roles.notes.pop("scoring", None)
     derived = {expression for _, expression in roles.derive}
     roles.derive += [(a.name, str(a.derive)) for a in amounts]
     days = [c for c in columns if c.type == "string" and c.derive is not None and c.derive not in derived]
     roles.derive += [(free(f"{c.name}_time"), str(c.derive)) for c in days]
-    if roles.score is None:
+    if roles.score is None and asked is None:
         text = next((c.name for c in columns if c.type == "string"), None)
         roles.score = free("score_of_row")
         roles.derive.append((roles.score, f"length({quoted(text)})" if text is not None else f"unix_micros({quoted(roles.time)})"))
         roles.note("scoring", "no column has numbers but such as name something")
     unsure = [*sample.notes, *left_out, *(f"{c.name}: {n}" for c in columns for n in c.notes)]
     unsure += [f"{about}: {n}" for about, notes in roles.notes.items() for n in notes]
-    return _text(path, spec, sample, columns, roles), [printable(u) for u in unsure]
+    unsure += [] if asked is None else list(asked.notes)
+    return _text(path, spec, sample, columns, roles, asked=asked), [printable(u) for u in unsure]
+
+
+def _asked(sql: str, columns: Sequence[Guess]) -> Draft:
+    """Return what the query says for these columns. SkybandError SKY-E201 if it names another one."""
+    types = {c.name.lower(): c for c in columns}
+    asked = draft_of(sql, frozenset(c.name for c in columns if c.type == "string"))
+    for name in (*asked.columns, *([asked.time] if asked.time else [])):
+        if name.lower() not in types:
+            hint = did_you_mean(name, [c.name for c in columns]) or "columns of the data: " + ", ".join(c.name for c in columns)[:200]
+            raise SkybandError("SKY-E201", f"--sql: the data have no column {name!r}", hint=hint)
+    return asked
+
+
+def draft_without_data(sql: str, spec: Path) -> tuple[str, list[str]]:
+    """Return (the text of a spec at ``spec`` for a query of SQL, notes): where its rows are, and their types, are to be filled in."""
+    asked = draft_of(sql)
+    time_ = asked.time or "ts"
+    columns = {"id": "bigint", time_: "timestamp", **{c: "double" if k == "number" else "string" for c, k in asked.columns.items()}}
+    columns |= {"id": "bigint", time_: "timestamp"}
+    table = re.sub(r"[^A-Za-z0-9_-]+", "-", asked.table).strip("-_") or "rows"
+    lines = [
+        "# Made by skyband init from a query of SQL. Say where the rows are, and of what type their columns.",
+        f"#   skyband validate {spec.name}    what is wrong with this file",
+        f"job: {table if table[0].isalpha() else f'job-{table}'}",
+        "",
+        "source:",
+        "  format: csv",
+        f"  path: {_quoted(f'./landing/{table}')}",
+        "  options: {header: true}",
+        "  schema:   # unsure: types are guesses by how the query uses the columns",
+        *(f"    {_plain(name)}: {type_}" for name, type_ in columns.items()),
+        "  id: [id]   # unsure: the columns that tell rows apart",
+        f"  event_time: {{column: {_plain(time_)}}}   # unsure: add watermark, the time that rows may come late",
+        *([f"  partition_by: {_columns_of(asked.keys)}"] if asked.keys else []),
+        *_transform(asked, []),
+        "",
+        *_sections(asked),
+        "",
+        f'sink: {{path: "./tables/{table}"}}',
+        "run: {trigger: once}",
+    ]
+    return "\n".join(lines) + "\n", ["source: where the rows are, and the types of their columns, are guesses", *asked.notes]
+
+
+def _transform(asked: Draft, derived: Sequence[str]) -> list[str]:
+    """Return the section of what the query computes of rows, and which it takes; ``derived``: lines of columns that come first."""
+    steps = ["  - derive:", *derived, *(f"      {_plain(n)}: {_quoted(e)}" for n, e in asked.derive)] if derived or asked.derive else []
+    steps += [] if asked.where is None else [f"  - where: {_quoted(asked.where)}"]
+    return ["", "transform:", *steps] if steps else []
+
+
+def _sections(asked: Draft) -> list[str]:
+    notes = "".join(f"   # {_comment(n)}" for n in asked.notes)
+    return [f"window: {asked.window}{notes}", "", *asked.queries.splitlines()]
 
 
 def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
@@ -96,7 +157,9 @@ def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
     return made, left_out
 
 
-def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], roles: Roles, feed: Feed | None = None) -> str:
+def _text(
+    path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], roles: Roles, feed: Feed | None = None, asked: Draft | None = None
+) -> str:  # fmt: skip
     where, options = _place(path, spec), list(sample.options)
     options += next(([("nullValue", c.nothing)] for c in columns if c.nothing is not None), [])
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.name.split(".")[0]).strip("-_") or "job"
@@ -126,21 +189,28 @@ def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], role
             "  on_duplicate: replace   # a snapshot sends rows again",
             f"  op: {{column: {_plain(feed.op)}, insert: [c, r], update: [u], delete: [d], ignore: [m, t]}}",
         ]
-    if roles.keys:
+    if asked is not None and asked.keys:
+        lines.append(f"  partition_by: {_columns_of(asked.keys)}")
+    elif roles.keys:
         lines.append(f"  # partition_by: [{roles.keys[0]}]   # makes each value a stream of its own, with results of its own")
-    if roles.derive:
-        lines += ["", "transform:", "  - derive:"]
-        types = {} if feed is None else feed.types
-        lines += [f"      {_plain(n)}: {_derived(e, types.get(n))}" for n, e in roles.derive]
+    types = {} if feed is None else feed.types
+    derived = [f"      {_plain(n)}: {_derived(e, types.get(n))}" for n, e in roles.derive]
+    if asked is not None:
+        lines += _transform(asked, derived)
+    elif derived:
+        lines += ["", "transform:", "  - derive:", *derived]
     if feed is not None and feed.tombstones:
         share = min(100, 1 + 200 * feed.tombstones // sample.rows)
         lines += ["", f"quality: {{max_rejected: {share}%}}   # a tombstone (null) is no row: it is rejected as parse"]
     window = "{count: 1000}" if roles.span is None else f"{{time: {format_duration(roles.span)}}}"
-    lines += [
-        "",
+    own = [
         f"window: {window}{'' if feed is None else '   # an object leaves the results so long after its last change'}",
         "",
-        *_queries(columns if feed is None else feed.data, roles),
+        *(_queries(columns if feed is None else feed.data, roles) if asked is None else []),
+    ]
+    lines += [
+        "",
+        *(own if asked is None else _sections(asked)),
         "",
         f'sink: {{path: "./tables/{name}"}}',
         "run: {trigger: once}",

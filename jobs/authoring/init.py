@@ -45,6 +45,7 @@ def add_parser(subparsers: Any) -> None:
             "your own query types, scoring functions, sources and checks.",
             "skyband init job.yaml",
             "skyband init mine.yaml --from data/",
+            "skyband init mine.yaml --sql query.sql --from data/",
             "skyband init --plugin my_parts",
         ),
     )
@@ -59,6 +60,11 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="draft the spec from a CSV, JSON, Parquet or ORC file, a directory of them, or a Delta table",
     )
+    parser.add_argument(
+        "--sql",
+        metavar="FILE",
+        help="draft the query from one of SQL in FILE (Flink, ANSI): ROW_NUMBER, RANK, TUMBLE, GROUP BY with LIMIT",
+    )
     parser.set_defaults(run=run)
 
 
@@ -66,6 +72,8 @@ def run(args: argparse.Namespace) -> Answer:
     """Write the spec or the project. Existing files are never touched (SkybandError SKY-E202)."""
     from skyband.framework.storage.outputs import new_file, write_new
 
+    if args.plugin is not None and args.sql is not None:
+        raise SkybandError("SKY-E201", "--sql drafts a spec, and --plugin writes a project", "leave one of them out")
     if args.plugin is not None:
         package = write_plugin(Path(args.plugin))
         next_ = str(Path(args.plugin) / "README.md")
@@ -77,17 +85,31 @@ def run(args: argparse.Namespace) -> Answer:
         path = path / DEFAULT_PATH
     new_file(path, "the spec")
     unsure: list[str] = []
-    if args.data is None:
+    sql = None if args.sql is None else _read(Path(args.sql))
+    if args.data is None and sql is not None:
+        from skyband.framework.guess.draft import draft_without_data
+
+        text, unsure = draft_without_data(sql, path)
+    elif args.data is None:
         text = TEMPLATE.read_text(encoding="utf-8").replace("job.yaml", path.name)
     else:
         from skyband.framework.guess.draft import draft
 
-        text, unsure = draft(Path(args.data), path)
+        text, unsure = draft(Path(args.data), path, sql)
     write_new(path, MODELINE + text)
     _put_schema(path.parent / SCHEMA)
     next_ = f"skyband {'run' if args.data else 'validate'} {path}"
     said = [*(f"look at {guess}" for guess in unsure), f"wrote {path}; now: {next_}"]
     return Answer({"wrote": path, "look_at": unsure, "now": next_}, "\n".join(said))
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file. Raises SkybandError SKY-E201 if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as e:
+        said = (e.strerror or str(e)).lower() if isinstance(e, OSError) else "it is no text in UTF-8"
+        raise SkybandError("SKY-E201", f"--sql: {path} cannot be read: {said}", "name a file with one query") from None
 
 
 def _put_schema(path: Path) -> None:
