@@ -38,6 +38,7 @@ from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
+from skyband.operators.topk.ordered import OrderedTopK, OrderedTopKDeletes, SortKey, Ties, text_column
 from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets, TopKSimilarSetsDeletes
 from tests.operators import test_groups
@@ -57,6 +58,14 @@ def topk(kind: Any, window: Window, scoring: Any = LINEAR, direction: str = "max
     smaller = Window(window.count and window.count // 3, window.micros and window.micros // 2)
     queries = (TopKQuery("all", 3, window, None, **bounds), TopKQuery("less", 1, smaller), TopKQuery("now and then", 2, window, 7))
     return kind(scoring, direction, where, queries if not bounds else queries[:1], 4, window, ("a", "b"))
+
+
+def ordered(kind: Any, window: Window, ties: Ties) -> Any:
+    """By text, then by an expression; of equal rows the one with the smaller x."""
+    smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
+    keys = (SortKey(text_column("t"), "min"), SortKey(row("x * y"), "max", "area"))
+    queries = (TopKQuery("all", 3, window), TopKQuery("less", 1, smaller), TopKQuery("then", 2, window, 9))
+    return kind(keys, queries, 3, window, ties, (Column("x", "float"),), where=row("t <> 'b'"), texts=("a", "b"), nulls_last=True)
 
 
 def thresholds(window: Window, deletes: bool, scoring: Any = LINEAR, where: Any = None) -> Threshold:
@@ -209,6 +218,9 @@ OPERATORS: dict[str, Any] = {
     "topk deletes, count": topk(TopKDeletes, COUNT, direction="min", min_score=0.0),
     "topk deletes, time": topk(TopKDeletes, TIME, row("ts - ts + 1 second")),
     "topk deletes, both": topk(TopKDeletes, BOTH, where=row("t <> 'b'")),
+    "topk, sort keys, count": ordered(OrderedTopK, COUNT, "break"),
+    "topk, sort keys, time, ties": ordered(OrderedTopK, TIME, "include"),
+    "topk deletes, sort keys, both, ties": ordered(OrderedTopKDeletes, BOTH, "exclude"),
     "thresholds, count": thresholds(COUNT, False, row("x + n"), row("ok")),
     "thresholds, time, deletes": thresholds(TIME, True),
     "thresholds, both, deletes": thresholds(BOTH, True, where=row("t in ('a', 'b')")),
