@@ -163,12 +163,17 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest
     assert "minutes apart" in shown and "parted_now" in shown
 
     tables = home / "build" / "demo" / "tables" / "flights"
-    sql = duckdb.connect()
+    sql, ran = duckdb.connect(), set[str]()
     pages = blocks(PAGES if every_page else PAGES[:2])
     for block, following in zip(pages, [*pages[1:], None], strict=True):
         if block.info.startswith("sh"):
+            shown_there = following is not None and following.shows_output_of(block)
+            # The first job repeats commands of the README. They run again where their output is shown, or if every page is read.
+            if not every_page and not shown_there and ran.issuperset(block.text.splitlines()) and not block.text.startswith(". "):
+                continue
+            ran.update(block.text.splitlines())
             said = sh(block.text, block, fails=block.info == "sh fails")
-            if following is not None and following.shows_output_of(block):
+            if following is not None and shown_there:
                 assert following.text.strip() in said, f"{following} is not the output of {block}:\n{said}"
             assert said or block.text.startswith(". .venv") or " > " in block.text, f"{block} says nothing"
         elif block.info == "sql":
