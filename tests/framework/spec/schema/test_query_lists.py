@@ -282,4 +282,4 @@ def test_editors_are_told_what_must_be_there() -> None:
     from skyband.framework.spec.schema.json_schema import schema_text
 
     topk = json.loads(schema_text())["$defs"]["TopK"]
-    assert topk["anyOf"] == [{"required": ["scoring", "k"]}, {"required": ["queries_from"]}]
+    assert topk["anyOf"] == [{"required": ["scoring", "k"]}, {"required": ["order", "k"]}, {"required": ["queries_from"]}]
