@@ -53,8 +53,10 @@ class Shortcuts:
 
         Few candidates come from an index, so a pass over the skyband costs more than what they have in common.
         """
+        if not len(self.index.columns.a) or not self.sub_batch:
+            return settings
         region = self.index.regions[keys]
-        if not len(self.index.columns.a) or not self.sub_batch or (region[:, SIZE] == 0).any() or (region[:, PAUSE] > 0).any():
+        if (region[:, SIZE] == 0).any() or (region[:, PAUSE] > 0).any():
             return settings
         return settings._replace(sub_batch=max(self.sub_batch, settings.sub_batch), apart=0)
 
