@@ -8,7 +8,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Column, Instant, Items, Ragged, State, Window
+from skyband.operators.base import (
+    DELETION_TARGET,
+    F64,
+    I64,
+    NEVER,
+    NULL,
+    AnyArray,
+    Arrivals,
+    Changes,
+    Column,
+    Instant,
+    Items,
+    Ragged,
+    State,
+    Window,
+)
 from skyband.operators.expressions import compile_row
 from skyband.operators.single_rows.arrays import earliest, spans, widened
 from skyband.operators.single_rows.blocks import Block, cut, last_key
@@ -143,6 +158,7 @@ class _Terms:
         self.largest = [*(k.direction == "max" for k in op.keys), *(False for _ in op.tie_break)]
         self.columns: list[Column | None] = [*(k.of if isinstance(k.of, Column) else None for k in op.keys), *op.tie_break]
         self.text_of = {i: n for n, i in enumerate(i for i, c in enumerate(self.columns) if c is not None and c.kind == "characters")}
+        self.plain = [c.name for c in op.columns if c.kind != "characters" and c.name != DELETION_TARGET]
         self.where = None if op.where is None else compile_row(None, op.where, False, {t: i for i, t in enumerate(op.texts)})
         self.ceiling = self._bound(op.ceiling(op.queries[0]), -(2**63))
 
@@ -162,7 +178,7 @@ class _Terms:
         ``where``, and of these how many have no value of the first sort key that is needed. O(rows), and O(characters) of texts."""
         at = slice(None) if objects is None else objects
         key, seq, time = (np.ascontiguousarray(a, np.int64)[at] for a in (arrivals.key, arrivals.seq, arrivals.time))
-        columns: Mapping[str, AnyArray] = {name: a[at] for name, a in arrivals.columns.items()}
+        columns: Mapping[str, AnyArray] = {name: arrivals.columns[name][at] for name in self.plain}
         n = len(seq)
         words, texts = np.empty((n, len(self.columns)), np.int64), []
         for i, (column, largest) in enumerate(zip(self.columns, self.largest, strict=True)):
