@@ -1,7 +1,7 @@
 """The driver of the operators that keep pairs: a finder, a keeper and a scope, compiled for each combination that an operator uses.
 
-* A *finder* finds the candidates of a sub-batch: a scan of the partners with zone maps, an index of sets, or the pairs that shards found
-  (``found``). The first two are in the packages of the operators that use them.
+* A *finder* finds the candidates of a sub-batch: a search by score (a hash index of equal columns, or a scan with zone maps), an index of
+  sets, or the pairs that shards found (``found``). The first two are in the packages of the operators that use them.
 * A *keeper* has what is kept of every key's pairs, and answers the queries from it: a K-skyband (``SKYBAND``), or a state with a cap on the
   pairs of an object (``CAPPED``).
 * The *scope* is all events of an ``advance`` (``events_driver``), or the share of a shard, without queries (``shard_driver``).
