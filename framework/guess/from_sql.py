@@ -131,7 +131,7 @@ class _Reader:
 
     def _check_clauses(self, query: exp.Select) -> None:
         for name, hint in (
-            ("joins", "pairs of rows are threshold_pairs or matches: see docs/how-to/pairs.md"),
+            ("joins", "pairs of rows are a query of their own: see docs/how-to/pairs.md"),
             ("with_", "write the query in one piece, without WITH"),
             ("with", "write the query in one piece, without WITH"),
             ("offset", "leave out OFFSET: rank from the first"),

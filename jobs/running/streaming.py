@@ -191,7 +191,7 @@ class StreamJob:
             lines.tell("info", "queries", text)
 
         runner = Runner(
-            engine, plan, engine.writer(plan.sink), report_batch, Texts(warning(lines), phase, tell), gate_between_batches,
+            engine, plan, engine.writer(plan.sink), report_batch, Texts(warning(lines), phase, tell), gate=gate_between_batches,
             replan=replan if self.takes_requests else None,
             opened=self.catalog.register if self.catalog is not None else lambda _: None,
         )  # fmt: skip
