@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable
 from itertools import combinations, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -15,18 +16,22 @@ from skyband.framework.tables.results.reader import Reader
 from skyband.jobs.authoring.demo_data import flights, itineraries, write_itineraries
 from skyband.jobs.spec import load_plan
 from tests.conftest import ROOT
-from tests.local.jobs import run
 from tests.spark.cuts import verified
-from tests.spark.jobs import table
+from tests.spark.jobs import run, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
 
 
-def test_the_itineraries_are_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_itineraries_are_the_definitions(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_itineraries(tmp_path / "itineraries", 9)
     (tmp_path / "landing").mkdir()
     monkeypatch.setenv("LANDING", str(tmp_path / "landing"))
     monkeypatch.setenv("WAREHOUSE", str(tmp_path / "tables"))
     spec = ROOT / "specs" / "itineraries.yaml"
-    run(spec)
+    run(spark, spec)
     assert verified(spec)
     days = itineraries(flights()).to_pandas()
     days = days[days["date"].map(str) < "2013-01-10"]
@@ -74,7 +79,7 @@ BASKETS = {
 
 @pytest.mark.real
 @pytest.mark.parametrize(("name", "said"), [("commits_anon", COMMITS), pytest.param("baskets", BASKETS, marks=pytest.mark.slow)])
-def test_real_sets(tmp_path: Path, shared_data: Callable[[str], Path], name: str, said: dict[str, str]) -> None:
+def test_real_sets(spark: SparkSession, tmp_path: Path, shared_data: Callable[[str], Path], name: str, said: dict[str, str]) -> None:
     library = pytest.importorskip("SetSimilaritySearch", reason="needs the package SetSimilaritySearch")
     (tmp_path / "in").mkdir()
     with gzip.open(shared_data(f"data/{name}.tsv.gz"), "rt", encoding="utf-8", newline="") as packed:
@@ -82,7 +87,7 @@ def test_real_sets(tmp_path: Path, shared_data: Callable[[str], Path], name: str
     (tmp_path / "in" / "1.csv").write_text("".join(lines), encoding="utf-8")
     spec = tmp_path / "spec.yaml"
     spec.write_text(REAL.format(directory=tmp_path, **said))
-    run(spec)
+    run(spark, spec)
     assert verified(spec)
     cells = [line.rstrip("\r\n").split("\t") for line in lines[said["header"] == "true" :]]
     if name == "baskets":
