@@ -291,6 +291,10 @@ class Changes:
         )  # fmt: skip
 
 
+CHANGE_COLUMNS: Final = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
+"""The columns that all ``Changes`` have, in the order of the fields."""
+
+
 @dataclass(frozen=True, slots=True)
 class Items:
     """Result items, in rank order (a snapshot) or grouped by key (a skyband); ``items`` as in ``Changes``.

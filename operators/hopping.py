@@ -8,29 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
+from skyband.operators.around import Around, chosen_rows
 from skyband.operators.base import (
+    CHANGE_COLUMNS,
     I64,
     AnyArray,
     Arrivals,
     Changes,
-    Column,
     Instant,
     Items,
     Logic,
     ObjectLogic,
-    Operator,
     State,
     Traces,
     Window,
 )
-from skyband.operators.per_window import chosen_rows
-from skyband.operators.state_keys import Divisible, Group, HoldsCodes, Named, state_keys
+from skyband.operators.state_keys import Divisible, Group, HoldsCodes, Named
 
-_CHANGES: Final = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
 _POINTS: Final = ("query", "key", "at", "items")
 _INSIDE, _WAITING, _VALUE, _POINT, _POINT_VALUE = "inside:", "waiting:", "waiting value:", "point:", "point value:"
 _KEPT_KEY, _KEPT_SEQ = "kept_key", "kept_seq"
@@ -38,59 +36,18 @@ _KEPT_KEY, _KEPT_SEQ = "kept_key", "kept_seq"
 
 
 @dataclass(frozen=True)
-class Hopping:
+class Hopping(Around):
     """``inner``, all of whose queries have boundaries, over windows that end before them.
 
     Raises ValueError for an operator whose state cannot be divided by keys.
     """
 
-    inner: Operator
-
     state_format: ClassVar[str] = "Hopping"
-    query_types: ClassVar[frozenset[str]] = frozenset()
-    keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
-
-    def __post_init__(self) -> None:
-        if state_keys(self.inner) is None:
-            raise ValueError("the state of the operator cannot be divided by keys")
-        # Class attributes in the protocol; here they depend on the operator inside.
-        object.__setattr__(self, "query_types", self.inner.query_types)
-        object.__setattr__(self, "keeps", self.inner.keeps)
-
-    @property
-    def queries(self) -> tuple[Any, ...]:
-        """Return the queries of the operator inside."""
-        return tuple(getattr(self.inner, "queries", ()))
-
-    @property
-    def parts(self) -> tuple[Operator, ...]:
-        """Return the operator inside, whose text constants are those of this one."""
-        return (self.inner,)
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """Return the roles of the operator inside."""
-        return self.inner.roles
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Return the columns that the operator inside reads."""
-        return self.inner.columns
-
-    @property
-    def window(self) -> Window:
-        """Return the window of the operator inside."""
-        return self.inner.window
 
     @property
     def state_keys(self) -> Divisible:
         """Return how the state is divided by keys."""
-        return _Keys(cast(Divisible, state_keys(self.inner)))
-
-    @property
-    def holds_codes(self) -> bool:
-        """Return True if checkpoints may have codes of texts, as ``state_keys.HoldsCodes``."""
-        return isinstance(self.inner, HoldsCodes) and self.inner.holds_codes
+        return _Keys(self.divisible)
 
     def codes_in(self, arrays: Mapping[str, AnyArray]) -> I64:
         """Return the codes of texts in the arrays of a checkpoint, each once."""
@@ -119,7 +76,7 @@ class HoppingLogic:
         values, points = _under(arrays, _VALUE), _under(arrays, _POINT)
         traces = _traces(points, _under(arrays, _POINT_VALUE)) if points else None
         waiting = _under(arrays, _WAITING)
-        self._waiting = Changes(*(waiting[name] for name in _CHANGES), values=values, traces=traces)
+        self._waiting = Changes(*(waiting[name] for name in CHANGE_COLUMNS), values=values, traces=traces)
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """Process every event < ``until``, as ``Logic.advance``."""
@@ -143,7 +100,7 @@ class HoppingLogic:
         """Return the arrays of the logic inside, and what waits."""
         saved = {_INSIDE + name: a for name, a in self._logic.checkpoint().items()}
         waiting = self._waiting
-        saved |= {_WAITING + name: getattr(waiting, name) for name in _CHANGES}
+        saved |= {_WAITING + name: getattr(waiting, name) for name in CHANGE_COLUMNS}
         saved |= {_VALUE + name: a for name, a in waiting.values.items()}
         if self.op.keeps == "retained" and len(waiting):
             saved[_KEPT_KEY], saved[_KEPT_SEQ] = self._logic.retained()
@@ -184,7 +141,7 @@ def _joined(first: Changes, second: Changes) -> Changes:
     """Return both by (query, key, step, pos)."""
     if not len(first) and first.traces is None:
         return second
-    columns = [np.concatenate([getattr(first, name), getattr(second, name)]) for name in _CHANGES]
+    columns = [np.concatenate([getattr(first, name), getattr(second, name)]) for name in CHANGE_COLUMNS]
     order = np.lexsort((columns[4], columns[3], columns[1], columns[0]))
     names = first.values if len(first) else second.values
     values = {
@@ -215,7 +172,7 @@ def _part(found: Changes, chosen: AnyArray, until: Instant, before: bool) -> Cha
         part = _traces({name: getattr(traces, name)[mine] for name in _POINTS}, {name: a[mine] for name, a in traces.values.items()})
         traces = part if mine.any() else None
     values = {name: a[chosen] for name, a in found.values.items()}
-    return Changes(*(getattr(found, name)[chosen] for name in _CHANGES), values=values, traces=traces)
+    return Changes(*(getattr(found, name)[chosen] for name in CHANGE_COLUMNS), values=values, traces=traces)
 
 
 def _under(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from skyband.operators.around import Around, chosen_rows
 from skyband.operators.base import (
+    CHANGE_COLUMNS,
     DELETION_TARGET,
     EXPIRY,
     F64,
@@ -27,23 +29,20 @@ from skyband.operators.base import (
     Arrivals,
     Calendar,
     Changes,
-    Column,
     Finals,
     Instant,
     Items,
     Logic,
-    Operator,
     Ragged,
     State,
     Window,
 )
 from skyband.operators.calendar import window_ends, window_starts
 from skyband.operators.single_rows.blocks import last_key
-from skyband.operators.state_keys import Divisible, HoldsCodes, state_keys
+from skyband.operators.state_keys import Divisible, HoldsCodes
 from skyband.operators.windows import micros_of
 
 _NONE: Final = np.empty(0, np.int64)
-_CHANGES: Final = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
 
 FORGET: Final = 1024
 """Closed windows that one logic inside knows before the next windows get a new one."""
@@ -52,7 +51,7 @@ GENERATIONS: Final = 8
 
 
 @dataclass(frozen=True)
-class PerWindow:
+class PerWindow(Around):
     """``inner`` restarted in each window: in those of ``calendar``, or in each session of a key, which ends ``session`` microseconds after
     its last row. Exactly one of both is given.
 
@@ -63,61 +62,24 @@ class PerWindow:
     whose state cannot be divided by keys.
     """
 
-    inner: Operator
     calendar: Calendar | None
     session: int | None
     largest: tuple[bool, ...]
     lasting: bool = True
 
     state_format: ClassVar[str] = "PerWindow"
-    query_types: ClassVar[frozenset[str]] = frozenset()
-    keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
 
     def __post_init__(self) -> None:
         if (self.calendar is None) == (self.session is None):
             raise ValueError("a window per calendar or per session, not both or neither")
         if any(c.kind == "object" for c in self.inner.columns):
             raise ValueError("objects that rows report on are not restarted in each window")
-        if state_keys(self.inner) is None:
-            raise ValueError("the state of the operator cannot be divided by keys")
-        # Class attributes in the protocol; here they depend on the operator inside.
-        object.__setattr__(self, "query_types", self.inner.query_types)
-        object.__setattr__(self, "keeps", self.inner.keeps)
-
-    @property
-    def queries(self) -> tuple[Any, ...]:
-        """Return the queries of the operator inside."""
-        return tuple(getattr(self.inner, "queries", ()))
-
-    @property
-    def parts(self) -> tuple[Operator, ...]:
-        """Return the operator inside, whose text constants are those of this one."""
-        return (self.inner,)
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """Return the roles of the operator inside."""
-        return self.inner.roles
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Return the columns that the operator inside reads."""
-        return self.inner.columns
-
-    @property
-    def window(self) -> Window:
-        """Return the bounds within which the windows lie."""
-        return self.inner.window
+        super().__post_init__()
 
     @property
     def state_keys(self) -> Divisible:
         """Return how the state is divided by keys."""
-        return _Keys(cast(Divisible, state_keys(self.inner)))
-
-    @property
-    def holds_codes(self) -> bool:
-        """Return True if checkpoints may have codes of texts, as ``state_keys.HoldsCodes``."""
-        return isinstance(self.inner, HoldsCodes) and self.inner.holds_codes
+        return _Keys(self.divisible)
 
     def codes_in(self, arrays: Mapping[str, AnyArray]) -> I64:
         """Return the codes of texts in the arrays of a checkpoint, each once."""
@@ -243,7 +205,7 @@ class PerWindowLogic:
         # What the logics inside still do in a window that has ended is not of this stream.
         kept = (place >= 0) & (found.at < windows.end[place]) if len(windows.key) else np.zeros(len(place), bool)
         place, name = place[kept], name[kept]
-        found = Changes(*(getattr(found, column)[kept] for column in _CHANGES))
+        found = Changes(*(getattr(found, column)[kept] for column in CHANGE_COLUMNS))
         items = found.items + windows.base[place][:, None]
         left = self._left(windows, until, _Shown(found.query, name, found.sign, found.score, items))
         changes = self._in_steps(windows, found, place, items, left)
@@ -339,7 +301,7 @@ class PerWindowLogic:
                 names.append(found.key + g.first)
         if not parts:
             return Changes.empty(self._width), _NONE
-        return Changes(*(np.concatenate([getattr(p, column) for p in parts]) for column in _CHANGES)), np.concatenate(names)
+        return Changes(*(np.concatenate([getattr(p, column) for p in parts]) for column in CHANGE_COLUMNS)), np.concatenate(names)
 
     def _concerned(self, windows: _Windows, name: I64, until: Instant) -> _Windows:
         """Return ``windows`` and the other open ones that end before ``until`` or whose ``name`` is given, by key and time."""
@@ -408,7 +370,7 @@ class PerWindowLogic:
             np.full(len(pos), -1, np.int8), np.full(len(pos), EXPIRY, np.int8), left.score, left.items,
         )  # fmt: skip
         inside = replace(found, key=key[place], step=found.step + before[found.query, place], items=items)
-        joined = [np.concatenate([getattr(inside, column), getattr(ended, column)]) for column in _CHANGES]
+        joined = [np.concatenate([getattr(inside, column), getattr(ended, column)]) for column in CHANGE_COLUMNS]
         query, key_, _, step, at = joined[:5]
         order = np.lexsort((at, step, key_, query))
         return Changes(*(a[order] for a in joined), finals=self._finals(windows, left, pos))
@@ -446,7 +408,7 @@ class PerWindowLogic:
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """Return the open windows, the steps, what is in results, and the arrays of the logics inside for the windows that are open."""
-        o, divisible = self._open, cast(Divisible, state_keys(self.op.inner))
+        o, divisible = self._open, self.op.divisible
         names = np.sort(o.name[o.name >= 0])
         parts, counts = [], []
         for g in self._generations:
@@ -565,13 +527,6 @@ def _shortest(operator: Any) -> int:
     return min([micros_of(operator.window), *(m for m in own if m is not None)])
 
 
-def chosen_rows(arrivals: Arrivals, rows: I64) -> Arrivals:
-    """Return the arrivals at the positions ``rows``. O(rows)."""
-    columns = {name: a[rows] for name, a in arrivals.columns.items()}
-    ragged = {name: _taken(a, rows) for name, a in arrivals.ragged.items()}
-    return Arrivals(arrivals.key[rows], arrivals.seq[rows], arrivals.time[rows], columns, ragged)
-
-
 def _chosen(arrivals: Arrivals, rows: I64, base: I64) -> Arrivals:
     """Return the chosen arrivals, with seqs counted from ``base``; their keys are still those of the stream."""
     chosen = chosen_rows(arrivals, rows)
@@ -588,13 +543,6 @@ def _sliced(arrivals: Arrivals, part: slice, key: I64) -> Arrivals:
     ragged = {name: Ragged(a.start[part.start : part.stop + 1] - a.start[part.start], a.values[a.start[part.start] : a.start[part.stop]])
               for name, a in arrivals.ragged.items()}  # fmt: skip
     return Arrivals(key, arrivals.seq[part], arrivals.time[part], columns, ragged)
-
-
-def _taken(ragged: Ragged, rows: I64) -> Ragged:
-    """Return the chosen rows."""
-    length = np.diff(ragged.start)[rows]
-    start = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-    return Ragged(start, ragged.values[np.arange(start[-1]) + np.repeat(ragged.start[rows] - start[:-1], length)])
 
 
 def _padded(array: I64, shape: tuple[int, int]) -> I64:

@@ -11,10 +11,22 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, AnyArray, Arrivals, Changes, Column, Instant, Items, Logic, Operator, State, Window
+from skyband.operators.base import (
+    CHANGE_COLUMNS,
+    F64,
+    I64,
+    AnyArray,
+    Arrivals,
+    Changes,
+    Column,
+    Instant,
+    Items,
+    Logic,
+    Operator,
+    State,
+    Window,
+)
 from skyband.operators.state_keys import Divisible, Group, Named, state_keys
-
-_CHANGES = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
 
 
 @dataclass(frozen=True)
@@ -128,7 +140,7 @@ class SideBySideLogic:
         of = np.repeat(np.arange(len(found)), [len(c) for c in found]).astype(np.int16)
         if not len(of):
             return Changes.empty(len(self.op.roles))
-        return Changes(of, *(np.concatenate([getattr(c, name) for c in found]) for name in _CHANGES[1:]))
+        return Changes(of, *(np.concatenate([getattr(c, name) for c in found]) for name in CHANGE_COLUMNS[1:]))
 
     def wake(self) -> Instant | None:
         """Return the earliest instant of the parts."""

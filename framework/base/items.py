@@ -42,7 +42,10 @@ ROW: Final = (Part("", "the object"),)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A column of an item that the operator computes: name, type (Spark DDL), meaning; ``nullable``: NaN of the operator is null."""
+    """Describe a column of an item that the operator computes: name, type (Spark DDL), meaning.
+
+    ``nullable``: a NaN of the operator is null.
+    """
 
     name: str
     type: str
@@ -71,7 +74,7 @@ class TimeVarying:
 
 @dataclass(frozen=True, slots=True)
 class RankTerm:
-    """A term of the rank order: the value, the least or the greatest of ``columns``; order "query" is the query's direction.
+    """Rank by the value, the least or the greatest of ``columns``; order "query" is the query's direction.
 
     ``nullable``: the value may be null or NaN, which rank after all values. Only such a term may be something else than a number.
     """
@@ -204,7 +207,7 @@ def by_score(parts: tuple[Part, ...]) -> tuple[RankTerm, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Descending:
-    """A value in descending order."""
+    """Sort values that are no numbers, such as texts, in descending order."""
 
     value: Any
 

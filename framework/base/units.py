@@ -141,7 +141,7 @@ def _positive_duration(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Months:
-    """A length of whole months."""
+    """Count the whole months of a window's length."""
 
     count: int
 
@@ -278,14 +278,15 @@ def written(what: str, *patterns: str, **more: Any) -> dict[str, Any]:
 
 
 _NUMBER_OF: Final = r"[0-9]{1,20}(\.[0-9]{1,20})?"
+_DURATION_PATTERN: Final = rf"({_NUMBER_OF}\s*({'|'.join(map(any_case, sorted(_UNITS, key=len, reverse=True)))})[sS]?\s*)+"
 _DURATION_SCHEMA: Final = written(
     DURATION_HINT,
-    rf"({_NUMBER_OF}\s*({'|'.join(map(any_case, sorted(_UNITS, key=len, reverse=True)))})[sS]?\s*)+",
+    _DURATION_PATTERN,
     examples=["10 minutes", "1 hour", "7 days"],
 )
 _LENGTH_SCHEMA: Final = written(
     "write a number and a unit, such as 10 minutes, 1 hour, 1 week, 1 month, 1 quarter, 1 year",
-    rf"({_NUMBER_OF}\s*({'|'.join(map(any_case, sorted(_UNITS, key=len, reverse=True)))})[sS]?\s*)+",
+    _DURATION_PATTERN,
     rf"0*[1-9][0-9]{{0,3}}\s*({'|'.join(map(any_case, _MONTHS))})[sS]?",
     examples=["1 hour", "1 day", "1 month"],
 )
@@ -306,7 +307,7 @@ PositiveDuration = Annotated[int, BeforeValidator(_positive_duration), WithJsonS
 """A duration > 0 in microseconds, written as text with a unit."""
 
 WindowLength = Annotated[int | Months, PlainValidator(_window_length), WithJsonSchema(_LENGTH_SCHEMA)]
-"""The length of tumbling windows: a ``PositiveDuration``, or whole ``Months``, quarters or years."""
+"""Read the length of tumbling windows: a ``PositiveDuration``, or ``Months``, also of quarters and years."""
 
 Size = Annotated[str, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
 """Bytes in Spark's spelling (``256m``)."""

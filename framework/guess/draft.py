@@ -94,8 +94,8 @@ def draft_without_data(sql: str, spec: Path) -> tuple[str, list[str]]:
     """Return (the text of a spec at ``spec`` for a query of SQL, notes): where its rows are, and their types, are to be filled in."""
     asked = draft_of(sql)
     time_ = asked.time or "ts"
-    columns = {"id": "bigint", time_: "timestamp", **{c: "double" if k == "number" else "string" for c, k in asked.columns.items()}}
-    columns |= {"id": "bigint", time_: "timestamp"}
+    used = {c: "double" if k == "number" else "string" for c, k in asked.columns.items()}
+    columns = {"id": "bigint", time_: "timestamp"} | {c: t for c, t in used.items() if c not in ("id", time_)}
     table = re.sub(r"[^A-Za-z0-9_-]+", "-", asked.table).strip("-_") or "rows"
     lines = [
         "# Made by skyband init from a query of SQL. Say where the rows are, and of what type their columns.",

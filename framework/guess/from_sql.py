@@ -31,7 +31,7 @@ _MOST_TEXT: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The sections of a spec. ``table``: the source's name. ``time``: the column of a window's instants, if the query names it.
+    """Hold the sections of a spec. ``table``: the source's name. ``time``: the column of a window's instants, if the query names it.
 
     ``columns``: columns that it reads, each with ``number`` if it counts with them, else ``text``. ``keys``: those that make streams of
     their own. ``where``, ``derive``: SQL of the transforms. ``window``: the job's. ``queries``: text of the sections scoring and queries.

@@ -240,10 +240,14 @@ def _drafts(context: Context, members: list[QueryEntry], apart: Collection[str] 
 
 def _of_type(context: Context, kind: QueryType, entries: list[QueryEntry]) -> Iterator[OperatorDraft]:
     """Yield the drafts of a type's entries. Those of windows that follow each other share a state if these windows are the same."""
-    sliding = [m for m in entries if not m.window.hopping and (kind.forms_windows or (m.window.tumbling, m.window.session) == (None, None))]
-    if sliding:
+
+    def known(m: QueryEntry) -> bool:
+        window = m.window
+        return not window.hopping and (kind.forms_windows or (window.tumbling is None and window.session is None))
+
+    if sliding := [m for m in entries if known(m)]:
         yield from kind.compile(context, sliding)
-    others = [m for m in entries if m not in sliding]
+    others = [m for m in entries if not known(m)]
     for (calendar, session, hopping), group in share(others, lambda m: (m.window.tumbling, m.window.session, m.window.hopping)):
         members = {m.position: m for m in group}
         inside = [replace(m, window=Window(m.window.count, m.window.micros)) for m in group]

@@ -47,6 +47,11 @@ class QueryWindow(QueryPart):
         default=None, description="The rows of a key (of queries about groups: of a group), until none has come for this long."
     )
 
+    @property
+    def follows(self) -> bool:
+        """Return True if windows follow each other: tumbling ones and sessions."""
+        return self.tumbling is not None or self.session is not None
+
 
 class QueryModel(BaseModel):
     """Fields of every query type. A type's model adds ``type: Literal["its name"]`` and its own."""

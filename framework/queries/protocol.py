@@ -94,14 +94,14 @@ class Makeup:
 
 
 FOLLOWING: Final = frozenset({"tumbling", "session"})
-"""The kinds of windows that follow each other, in which operators over rows and pairs are restarted."""
+"""Kinds of windows for types whose operators are restarted in each window (``operators.per_window``), or know such windows."""
 HOPPING: Final = frozenset({"hop"})
 """Windows as of their ends, for types whose queries may have boundaries."""
 
 
 def closing(shape: ItemShape, window: QueryWindow | None) -> ItemShape:
     """Return the shape of items that make up a final result at the end of each window, if windows follow each other."""
-    return replace(shape, closes=window is not None and (window.tumbling is not None or window.session is not None))
+    return replace(shape, closes=window is not None and window.follows)
 
 
 class QueryType:

@@ -42,7 +42,7 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
             _write(landing / f"{n:06}.parquet", own, batch.rows)
             runner = Runner(SparkEngine(spark), own, writer_for(own.sink, spark), lambda _: None, clock=clock)
             last = n + 1 == len(batches)
-            runner.run(once=True, finish=last and test.finish is not False, finish_at="end" if test.finish == "end" else "newest")
+            runner.run(once=True, finish=last and test.finish is not False, finish_at=test.finish_at)
         names = [*(n for q in plan.every_query for n in tables_of_query(q)), REJECTED]
         return {n: read(open_table(sink, n)) for n in names if exists(sink, n)}
 

@@ -22,5 +22,5 @@ def tables_of(plan: Plan, test: SpecTest) -> Tables:
             job.restart()
         job.drop(batch.rows)
     if test.finish:
-        job.finish("end" if test.finish == "end" else "newest")
+        job.finish(test.finish_at)
     return job.tables(results=any(n in test.expect for n in derived_tables(plan)))

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.base import CHANGE_COLUMNS, F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.jit import HAVE_NUMBA
 from skyband.operators.single_rows.arrays import changes_of, earliest, extent, external, spans, widened
 from skyband.operators.single_rows.blocks import DELETION_COLUMN, Block, columns_of, cut, last_key
@@ -449,8 +449,7 @@ class ManyTopKLogic:
             parts.append(self._advance(part, int(arrivals.time[hi]) if hi < n else until))
             lo = hi
         order = np.argsort(np.concatenate([p.query for p in parts]), kind="stable")
-        fields = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
-        whole: dict[str, Any] = {f: np.concatenate([getattr(p, f) for p in parts])[order] for f in fields}
+        whole: dict[str, Any] = {f: np.concatenate([getattr(p, f) for p in parts])[order] for f in CHANGE_COLUMNS}
         return Changes(**whole)
 
     def _append(self, block: Block, columns: dict[str, AnyArray], attributes: tuple[F64, ...]) -> None:

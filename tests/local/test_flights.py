@@ -22,16 +22,21 @@ from tests.spark.cuts import verified
 from tests.spark.jobs import table
 
 
-def test_the_flights_top_k_is_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_landing(tmp_path / "landing", 7)
-    monkeypatch.setenv("LANDING", str(tmp_path / "landing"))
-    monkeypatch.setenv("WAREHOUSE", str(tmp_path / "tables"))
-    spec = ROOT / "specs" / "topk_flights.yaml"
+def ran(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, pd.DataFrame]:
+    """Run a spec over a week of flights, prove it, and return its path and the flights that departed."""
+    write_landing(directory / "landing", 7)
+    monkeypatch.setenv("LANDING", str(directory / "landing"))
+    monkeypatch.setenv("WAREHOUSE", str(directory / "tables"))
+    spec = ROOT / "specs" / name
     run(spec)
     assert verified(spec)
-    flights = pd.concat([pd.read_csv(p) for p in sorted((tmp_path / "landing").iterdir())], ignore_index=True)
+    flights = pd.concat([pd.read_csv(p) for p in sorted((directory / "landing").iterdir())], ignore_index=True)
     flights["departed"] = pd.to_datetime(flights["departed"])
-    flights = flights[flights["departed"].notna()]
+    return spec, flights[flights["departed"].notna()]
+
+
+def test_the_flights_top_k_is_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, flights = ran("topk_flights.yaml", tmp_path, monkeypatch)
     last = flights["departed"].max()
     reader = Reader(load_plan(str(spec)))
 
@@ -54,15 +59,7 @@ def _scores(reader: Reader, query: str, member: str | None = None) -> list[float
 
 
 def test_the_flights_skyline_is_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_landing(tmp_path / "landing", 7)
-    monkeypatch.setenv("LANDING", str(tmp_path / "landing"))
-    monkeypatch.setenv("WAREHOUSE", str(tmp_path / "tables"))
-    spec = ROOT / "specs" / "skyline_flights.yaml"
-    run(spec)
-    assert verified(spec)
-    flights = pd.concat([pd.read_csv(p) for p in sorted((tmp_path / "landing").iterdir())], ignore_index=True)
-    flights["departed"] = pd.to_datetime(flights["departed"])
-    flights = flights[flights["departed"].notna()]
+    spec, flights = ran("skyline_flights.yaml", tmp_path, monkeypatch)
     last = flights["departed"].max()
     identity = ["date", "carrier", "flight", "origin"]
     for query, days in (("unlucky", 2.0), ("unlucky_today", 0.5)):

@@ -129,8 +129,7 @@ def check(s: Scope, path: Path, query: RankedRows) -> None:
     for field in used if query.queries_from is not None else ():
         hint = "leave it out, or write the queries out, each with its own entry"
         s.doc.add("SKY-E117", f"queries_from takes no '{field}': its rows rank by a score", s.doc.where_key((*path, field)), hint)
-    following = query.window is not None and (query.window.tumbling is not None or query.window.session is not None)
-    for field in used if following and is_ordered(query) else ():
+    for field in used if query.window is not None and query.window.follows and is_ordered(query) else ():
         said = f"'{field}' does not go with windows that follow each other, whose final results rank by a score"
         s.doc.add("SKY-E117", said, s.doc.where_key((*path, field)), "use a window of time, of rows, or hop")
     bounds = [f for f in ("min_score", "max_score") if getattr(query, f) is not None]

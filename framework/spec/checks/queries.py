@@ -296,7 +296,7 @@ def _supported(s: Scope, at: Path, query: QueryModel, own: QueryWindow) -> bool:
         message = "'every' and 'hop' both say when results change"
         s.doc.add("SKY-E117", message, s.doc.where_key((*at[:-1], "every")), "leave out 'every'")
         return False
-    if (own.tumbling is None and own.session is None) or query_type(query.type).forms_windows:
+    if not own.follows or query_type(query.type).forms_windows:
         return True
     if query.every is not None:
         message = "'every' and windows that follow each other: only queries about groups have both"

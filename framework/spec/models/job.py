@@ -117,6 +117,11 @@ class SpecTest(Model):
         "rejected. Only the columns that are given are compared. `skyband test --record` writes this field.",
     )
 
+    @property
+    def finish_at(self) -> Literal["newest", "end"]:
+        """Return how far the input is declared complete, if it is."""
+        return "end" if self.finish == "end" else "newest"
+
 
 # The section ``quality`` of a spec: rules on rows, expectations on tables, rules over runs.
 
